@@ -1,0 +1,142 @@
+"""What the one evaluator says of a plan. Every renderer reads this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pddplan.domain.plan import Plan
+from pddplan.domain.provenance import Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A latency distribution in four numbers [s]; ``inf`` where the system does not keep up."""
+
+    p50: float
+    p90: float
+    p99: float
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLoad:
+    """What one pool does under the plan."""
+
+    pool: str
+    utilization: float
+    mean_service_s: float
+    wait: Percentiles
+    batch: float | None
+    """Mean sequences in flight per instance (decoding pools)."""
+    batch_cap: float | None
+    batch_cap_reason: str | None
+    """``memory``, ``TPOT`` or ``stack``: what keeps the batch from growing."""
+    step_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineLoad:
+    line: str
+    gbps: float
+    count: int
+    mean_gbps: float
+    utilization: float
+    transfer: Percentiles
+    limit: str
+    """What sets the usable rate: ``line``, ``window`` (BDP) or ``loss`` (Mathis)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostItem:
+    """One priced line; monthly cost = quantity x unit_price x hours (hours = 1 for monthly prices)."""
+
+    site: str
+    role: str
+    item: str
+    quantity: float
+    unit: str
+    unit_price: float
+    hours: float
+    monthly_cost: float
+    currency: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    currency: str
+    monthly_total: float
+    items: tuple[CostItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise or limit that the plan breaks."""
+
+    limit: str
+    promised: float
+    predicted: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A constraint that stops the plan from being cheaper, with what one more unit would buy where known."""
+
+    limit: str
+    used: float
+    available: float
+    unit: str
+    marginal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A number the result leans on and nobody measured."""
+
+    name: str
+    value: str
+    basis: Basis
+    source: str
+    range: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SolverReport:
+    name: str
+    status: str
+    gap: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """Metrics of a plan, its cost and what they rest on."""
+
+    plan: Plan
+    goodput_rps: float
+    """Requests per second served within all promises; 0 when a promise is broken."""
+    bcr: float
+    """goodput_rps per 1,000 currency units of monthly cost."""
+    cost: Cost
+    ttft: Percentiles
+    tpot_s: float
+    worst_itl_s: float
+    e2e: Percentiles
+    pools: tuple[PoolLoad, ...]
+    lines: tuple[LineLoad, ...]
+    path_share: Mapping[str, float]
+    """Share of requests per path id."""
+    relay_token_share: float
+    violations: tuple[Violation, ...] = ()
+    binding: tuple[Binding, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+    ttft_by_path: Mapping[str, Percentiles] = field(default_factory=dict)
+    ttft_by_class: tuple[Percentiles, ...] = ()
+    notes: tuple[str, ...] = ()
+    solver: SolverReport | None = None
+
+    @property
+    def keeps_promises(self) -> bool:
+        return not self.violations
