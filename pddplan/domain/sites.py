@@ -15,7 +15,13 @@ class SiteChip:
     owned_chips: int = 0
     """Already paid for: free to use, but not sellable."""
     price_per_chip_hour: float | None = None
-    """Overrides the price of the chip profile."""
+    """Overrides the price of the chip profile; in the currency of ``Finance``."""
+    on_demand_price_per_chip_hour: float | None = None
+    """Rent without commitment, in the currency of ``Finance``; None = high end of the chip profile."""
+    acquisition: str | None = None
+    """``rent`` or ``purchase``; None = as ``Finance.acquisition``."""
+    purchase_price_per_chip: float | None = None
+    """Price of one chip with its share of the server, in the currency of ``Finance``."""
     roles: tuple[str, ...] | None = None
     """Roles this kind may take here (P, RLD, MD, AGG); None = any."""
 
@@ -28,6 +34,8 @@ class Site:
     pue: float | None = None
     power_price_per_kwh: float | None = None
     name: str | None = None
+    hosting_per_kw_month: float | None = None
+    """Rack space per kW of IT load; None = as ``Finance``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +45,11 @@ class Tier:
     gbps: float
     monthly_cost: float
     setup_cost: float = 0.0
+    """Paid once per line, spread over ``Finance.line_term_months``."""
     currency: str = "USD"
     source: str | None = None
+    port_monthly_cost_per_end: float = 0.0
+    """Cloud or exchange port that the line ends in; charged at both ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +76,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Finance:
-    """Settings shared by all costs. Money is in ``currency`` unless a field says otherwise."""
+    """Settings shared by all costs. Money is in ``currency`` unless a field says otherwise.
+
+    The defaults price a rented fleet whose rent contains power, racks and network; ``workloads/finance/``
+    holds presets for other ways of buying.
+    """
 
     currency: str = "USD"
     usd_per_currency: float = 1.0
@@ -74,7 +89,32 @@ class Finance:
     """0 = power is part of the rent."""
     pue: float = 1.3
     support_fraction: float = 0.0
+    """Support and operation, as a fraction of the subtotal of a pool or line."""
     spare_fraction: float = 0.0
+    """Chips held in reserve, as a fraction of the chips in service; they cost capital but draw no power."""
+    price_position: float = 0.0
+    """Where between the low (0) and the high end (1) of a chip's rent to buy. 0: a planner commits for years."""
+    acquisition: str = "rent"
+    """``rent`` or ``purchase``."""
+    amortisation_years: float = 4.0
+    residual_fraction: float = 0.1
+    """Share of the purchase price that the chip still fetches at the end."""
+    cost_of_capital_fraction: float = 0.08
+    """Yearly rate at which money tied up in purchases and set-ups is charged."""
+    power_load_fraction: float = 0.8
+    """Mean draw of a chip in service over its TDP."""
+    host_power_w_per_chip: float = 0.0
+    """Share of host, fans and NICs per chip [W]."""
+    hosting_per_kw_month: float = 0.0
+    """Rack space per kW of IT load (before PUE)."""
+    network_per_chip_month: float = 0.0
+    """Share of NICs, switches and optics per chip."""
+    cross_connect_per_end_month: float = 0.0
+    """Cross-connect per line and end."""
+    line_term_months: float = 36.0
+    """Months over which the set-up of a line is spread."""
+    usd_per: Mapping[str, float] = field(default_factory=dict)
+    """Exchange rates of further currencies, USD per unit, e.g. ``{"CNY": 0.1429}``."""
 
 
 @dataclass(frozen=True, slots=True)
