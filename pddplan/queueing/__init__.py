@@ -1,0 +1,19 @@
+"""Waits of pools from two moments of arrivals and services."""
+
+from pddplan.queueing.erlang import erlang_b, erlang_c
+from pddplan.queueing.flows import departure_scv, split_scv, superposed_scv
+from pddplan.queueing.moments import Moments, mix_moments
+from pddplan.queueing.wait import NO_WAIT, Wait, pool_wait
+
+__all__ = [
+    "NO_WAIT",
+    "Moments",
+    "Wait",
+    "departure_scv",
+    "erlang_b",
+    "erlang_c",
+    "mix_moments",
+    "pool_wait",
+    "split_scv",
+    "superposed_scv",
+]

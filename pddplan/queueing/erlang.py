@@ -1,0 +1,46 @@
+"""Chance to find every server busy: Erlang's B and C formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.errors import DomainError
+
+
+def erlang_b(servers: int, load_erlang: Array | float) -> Array:
+    """Share of requests that a system without waiting room turns away.
+
+    Formula:     1/B(c, a) = sum over k = 0..c of c! / (c-k)! / a^k
+    Parameters:  servers c >= 1; load_erlang a = arrival rate x mean service >= 0, any shape
+    Returns:     probability, shape of load_erlang
+    Raises:      DomainError if there is no server or the load is negative.
+    Holds when:  arrivals are Poisson; the law of the service times does not matter.
+    References:  erlang1917, loss formula
+    """
+    if servers < 1:
+        raise DomainError("servers", "must be at least 1", servers)
+    load = np.asarray(load_erlang, dtype=float)
+    if not np.all(load >= 0):
+        raise DomainError("load_erlang", "must not be negative", load_erlang)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        ratios = np.arange(servers, 0, -1, dtype=float) / load[..., None]
+        inverse = 1.0 + np.cumprod(ratios, axis=-1).sum(axis=-1)
+    return np.asarray(np.where(np.isfinite(inverse), 1.0 / np.maximum(inverse, 1.0), 0.0))
+
+
+def erlang_c(servers: int, utilization: Array | float) -> Array:
+    """Chance that an arriving request finds all servers busy and has to wait.
+
+    Formula:     C = B / (1 - rho (1 - B)), B = erlang_b(c, c rho); 1 when rho >= 1
+    Parameters:  servers c >= 1; utilization rho = lambda E[S] / c >= 0, any shape
+    Returns:     probability, shape of utilization
+    Raises:      DomainError if there is no server or the utilization is negative.
+    Holds when:  Poisson arrivals, exponential services; a close approximation otherwise.
+    References:  erlang1917, delay formula
+    """
+    rho = np.asarray(utilization, dtype=float)
+    blocked = erlang_b(servers, servers * rho)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        delayed = blocked / (1.0 - rho * (1.0 - blocked))
+    return np.asarray(np.where(rho < 1.0, delayed, 1.0))

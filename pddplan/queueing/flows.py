@@ -1,0 +1,55 @@
+"""Variability of flows between stations: departures, splitting, merging (two-moment network calculus)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+
+
+def departure_scv(*, servers: int, utilization: float, arrival_scv: float, service_scv: float) -> float:
+    """SCV of the times between departures from a pool.
+
+    Formula:     cd^2 = 1 + (1 - rho^2) (ca^2 - 1) + rho^2 / sqrt(c) (max(cs^2, 0.2) - 1)
+    Parameters:  servers c >= 1; utilization rho, read as 1 when above 1; arrival_scv ca^2; service_scv cs^2
+    Returns:     cd^2 >= 0
+    Raises:      nothing
+    Holds when:  the pool is one shared queue in steady state.
+    References:  whitt1983, eq. (39)
+    """
+    rho2 = min(utilization, 1.0) ** 2
+    served = rho2 / np.sqrt(servers) * (max(service_scv, 0.2) - 1.0)
+    return float(max(1.0 + (1.0 - rho2) * (arrival_scv - 1.0) + served, 0.0))
+
+
+def split_scv(share: Array | float, *, scv: Array | float) -> Array:
+    """SCV of a flow of which each member is kept with a fixed chance.
+
+    Formula:     c_kept^2 = share c^2 + 1 - share
+    Parameters:  share in [0, 1], any shape; scv c^2 of the whole flow
+    Returns:     SCV, shape of share
+    Raises:      nothing
+    Holds when:  members are kept independently of each other.
+    References:  whitt1983, eq. (36)
+    """
+    part = np.asarray(share, dtype=float)
+    return part * scv + 1.0 - part
+
+
+def superposed_scv(rates: Array, *, scvs: Array, utilization: float) -> float:
+    """SCV of several flows merged in front of a station.
+
+    Formula:     c^2 = w sum(r_i c_i^2) / sum(r_i) + 1 - w;
+                 w = 1 / (1 + 4 (1 - rho)^2 (v - 1)),  v = (sum r_i)^2 / sum r_i^2
+    Parameters:  rates r_i >= 0, shape (flows,) [1/s]; scvs c_i^2, shape (flows,); utilization rho of the station
+    Returns:     SCV of the merged flow; 1 when nothing flows
+    Raises:      nothing
+    Holds when:  the flows are independent of each other.
+    References:  whitt1983, eq. (29)-(33)
+    """
+    total = float(rates.sum())
+    if total <= 0.0:
+        return 1.0
+    effective_flows = total**2 / float(np.dot(rates, rates))
+    weight = 1.0 / (1.0 + 4.0 * (1.0 - min(utilization, 1.0)) ** 2 * (effective_flows - 1.0))
+    return float(weight * np.dot(rates, scvs) / total + 1.0 - weight)
