@@ -8,6 +8,9 @@ from pddplan.domain.sites import Finance
 from pddplan.errors import DomainError, InputError, Problem, did_you_mean
 from pddplan.units import MONTHS_PER_YEAR
 
+_NEGLIGIBLE_RATE = 1e-300
+"""Below this, i / (1 - (1+i)^-n) is 1/n to the last digit, and denormal numbers would spoil the quotient."""
+
 
 def convert(amount: float, currency: str, *, finance: Finance) -> float:
     """Turn an amount of any known currency into the currency of the finance settings.
@@ -77,10 +80,10 @@ def capital_monthly_cost(price: float, months: float, *, residual: float = 0.0, 
     if not (math.isfinite(residual) and 0 <= residual <= price):
         raise DomainError("residual value", "must lie between 0 and the purchase price", residual)
     rate = monthly_rate(annual_rate_fraction)
-    if rate == 0:
+    paid_back = -math.expm1(-months * math.log1p(rate))  # 1 - (1+i)^-n without cancellation
+    if paid_back == 0 or abs(rate) < _NEGLIGIBLE_RATE:
         return (price - residual) / months
-    discount = math.exp(-months * math.log1p(rate))
-    return (price - residual * discount) * rate / (1 - discount)
+    return (price - residual * (1 - paid_back)) * rate / paid_back
 
 
 def present_value(amount: float, month: float, *, annual_rate_fraction: float) -> float:
