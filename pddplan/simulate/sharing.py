@@ -1,0 +1,50 @@
+"""A leased line whose transfers share its rate equally (fluid processor sharing)."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.simulate.checks import require_positive, require_stage_input
+
+
+def processor_sharing(arrival_s: Array, work_bytes: Array, *, rate_bytes_per_s: float) -> Array:
+    """Time at which each transfer is complete when n transfers under way get rate/n each (G/G/1-PS).
+
+    Formula:     dV/dt = C / n(t); a transfer of z bytes that begins at t0 ends when V(t) = V(t0) + z
+    Parameters:  arrival_s, shape (requests,), not decreasing [s]; work_bytes z, shape (requests,) >= 0 [bytes];
+                 rate_bytes_per_s C > 0 [bytes/s]
+    Returns:     shape (requests,) [s]
+    Raises:      DomainError if times are out of order, sizes negative, or the rate not positive.
+    Holds when:  flows get equal shares at once; exact for the fluid model (no TCP slow start).
+    References:  parekh1993, section II (virtual time); kleinrock1976, section 4.4
+    """
+    require_stage_input(arrival_s, work_bytes, name="work_bytes")
+    require_positive(rate_bytes_per_s, name="rate_bytes_per_s")
+    second_per_byte = 1.0 / rate_bytes_per_s
+    finish = [0.0] * arrival_s.size
+    active: list[tuple[float, int]] = []
+    now = attained = 0.0
+    for i, (arrived, size) in enumerate(zip(arrival_s.tolist(), work_bytes.tolist(), strict=True)):
+        while active:
+            target, first = active[0]
+            ends = now + (target - attained) * len(active) * second_per_byte
+            if ends > arrived:
+                attained += (arrived - now) / (len(active) * second_per_byte)
+                break
+            heappop(active)
+            finish[first] = now = ends
+            attained = target
+        else:
+            attained = 0.0  # an idle line may forget: keeps the virtual time small and exact
+        now = arrived
+        heappush(active, (attained + size, i))
+    while active:
+        target, first = active[0]
+        now += (target - attained) * len(active) * second_per_byte
+        attained = target
+        finish[first] = now
+        heappop(active)
+    return np.asarray(finish)
