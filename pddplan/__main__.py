@@ -1,0 +1,5 @@
+"""``python -m pddplan`` is ``pddplan``."""
+
+from pddplan.cli.main import main
+
+main()

@@ -1,0 +1,71 @@
+"""Entry point: runs a command and turns what goes wrong into a message and an exit code.
+
+0 done; 2 bad usage or input; 3 no plan keeps the promises; 4 the solver failed; 130 interrupted; 1 a bug of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from pddplan.errors import EXIT_INPUT, EXIT_OK, InfeasibleError, InputError, PddplanError
+
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+_UsageError = typer.BadParameter.__mro__[2]
+"""ClickException, from whichever click this release of typer brings."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; only bugs escape as exceptions."""
+    from pddplan.cli.app import build
+
+    try:
+        code = build()(args=arguments, prog_name="pddplan", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) and not isinstance(code, bool) else EXIT_OK
+    except typer.Exit as end:
+        return end.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has left; keep the interpreter from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except PddplanError as error:
+        print(message(error), file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        if not isinstance(error, _UsageError):
+            raise
+        error.show()  # type: ignore[attr-defined]
+        return EXIT_INPUT
+
+
+def message(error: PddplanError) -> str:
+    """What standard error says about an expected failure."""
+    if isinstance(error, InputError):
+        return "\n".join(f"error: {problem}" for problem in error.problems)
+    if isinstance(error, InfeasibleError):
+        lines = [f"no plan: {error.what}"]
+        lines += [f"  conflict: {conflict}" for conflict in error.conflicts]
+        if error.relaxations:
+            lines.append("  any one of these makes it possible:")
+        for r in error.relaxations:
+            lines.append(f"    {r.limit}: {r.asked:.4g} -> {r.needed:.4g} {r.unit}   ({r.hint})")
+        return "\n".join(lines)
+    return f"error: {error}"
+
+
+def main() -> None:
+    """Console entry point."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Options that several commands share, with the checks that belong to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pddplan.errors import InputError, Problem
+
+
+def positive(param: typer.CallbackParam, value: float | None) -> float | None:
+    """Callback of numeric options: finite and above zero, or not given."""
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise InputError(
+            Problem(
+                what=f"{_flag(param)} must be a finite number greater than 0, got {value:g}",
+                fix=f"for example {_flag(param)} 10",
+            )
+        )
+    return value
+
+
+def not_negative(param: typer.CallbackParam, value: float | None) -> float | None:
+    """Callback of numeric options: finite and not below zero, or not given."""
+    if value is not None and not (math.isfinite(value) and value >= 0):
+        raise InputError(
+            Problem(what=f"{_flag(param)} must be a finite number from 0 up, got {value:g}", fix="correct it")
+        )
+    return value
+
+
+def _flag(param: typer.CallbackParam) -> str:
+    return str(param.opts[0])
+
+
+WorkloadOption = Annotated[
+    str, typer.Option("--workload", "-w", help="Workload: a bundled id (pddplan workload list) or a YAML file.")
+]
+SitesOption = Annotated[
+    str | None, typer.Option("--sites", "-s", help="Sites, lines and prices: a bundled id or a YAML file.")
+]
+ChipsOption = Annotated[list[str] | None, typer.Option("--chip", help="Only these chips (repeatable).")]
+RpsOption = Annotated[
+    float | None, typer.Option("--rps", callback=positive, help="Arrival rate in requests per second.")
+]
+TtftP50Option = Annotated[
+    float | None, typer.Option("--ttft-p50", callback=positive, help="Promise: half of all TTFTs below this [s].")
+]
+TtftP90Option = Annotated[
+    float | None, typer.Option("--ttft-p90", callback=positive, help="Promise: 90 % of all TTFTs below this [s].")
+]
+TtftP99Option = Annotated[
+    float | None, typer.Option("--ttft-p99", callback=positive, help="Promise: 99 % of all TTFTs below this [s].")
+]
+TpotOption = Annotated[
+    float | None, typer.Option("--tpot", callback=positive, help="Promise: time per output token [ms].")
+]
+LinkOption = Annotated[
+    float | None, typer.Option("--link", callback=positive, help="Take this tier of every line [Gbit/s].")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output, and nothing else there.")]
+CsvOption = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Also write a CSV file ('-' = stdout).")]
+ProfilesOption = Annotated[
+    list[Path] | None,
+    typer.Option("--profiles", metavar="DIR", help="Look here first for chips, models, sites (repeatable)."),
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say on standard error what took how long.")]
+
+
+@contextmanager
+def profile_dirs(dirs: list[Path] | None) -> Iterator[None]:
+    """Search the folders of ``--profiles`` first, inside the block."""
+    from pddplan.profiles.lookup import use_profiles
+
+    with use_profiles(dirs or ()):
+        yield
