@@ -253,7 +253,8 @@ def _source_problems(document: SourceDocument, file: Profile) -> Iterator[Proble
                 fix="name a key of the sources section, or add one there",
             )
             continue
-        if source.basis is Basis.ASSUMED and (number.low is None or number.high is None):
+        one_number = isinstance(number.value, (int, float))  # texts and tables have no range
+        if source.basis is Basis.ASSUMED and one_number and (number.low is None or number.high is None):
             yield document.problem(path, "an assumption needs a range", fix="add 'low' and 'high' to it")
         yield from _range_problems(document, path, number)
     for key in file.sources:
@@ -262,7 +263,7 @@ def _source_problems(document: SourceDocument, file: Profile) -> Iterator[Proble
 
 
 def _range_problems(document: SourceDocument, path: KeyPath, number: Sourced) -> Iterator[Problem]:
-    if isinstance(number.value, str):
+    if not isinstance(number.value, (int, float)):
         return
     low = number.value if number.low is None else number.low
     high = number.value if number.high is None else number.high

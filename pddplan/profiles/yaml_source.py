@@ -151,10 +151,14 @@ def decode(data: bytes, *, name: str) -> str:
         )
 
 
-def dump(data: dict[str, Any]) -> str:
-    """YAML text of plain values, keys in the given order; reads back equal through ``loads``."""
+def dump(data: dict[str, Any], *, compact: bool = False) -> str:
+    """YAML text of plain values, keys in the given order; reads back equal through ``loads``.
+
+    With ``compact`` the innermost lists and mappings stand on one line each, as in ``{value: 1, source: sheet}``.
+    """
+    flow = None if compact else False
     return yaml.dump(
-        data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False, indent=2
+        data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=flow, indent=2
     )
 
 

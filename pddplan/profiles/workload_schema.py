@@ -1,0 +1,314 @@
+"""What a workload file may say (``schema: workload/1``). The sentence under a field documents it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from pddplan.profiles.schema import (
+    Check,
+    Count,
+    Fraction,
+    Identifier,
+    NonNegative,
+    NumberKey,
+    Positive,
+    Profile,
+    Sourced,
+    SourcedFraction,
+    SourcedNonNegative,
+    SourcedNumber,
+    SourcedPositive,
+    Strict,
+    Text,
+)
+
+LARGEST_TOKENS = 1e9
+TABLE_COLUMNS = ("weight", "input_tokens", "miss_prefill_tokens", "miss_decode_tokens", "output_tokens")
+CURVE_COLUMNS = ("capacity_tokens", "token_hit_fraction")
+
+Tokens = Annotated[float, Field(gt=0, le=LARGEST_TOKENS)]
+
+
+class SourcedTokens(Sourced):
+    """A positive number of tokens."""
+
+    value: Tokens
+
+
+class TokenRange(Sourced):
+    """Limits of an evenly spread length: [low, high] tokens."""
+
+    value: Annotated[list[Tokens], Field(min_length=2, max_length=2)]
+
+
+class HitBin(Strict):
+    """One bin of hit rates and the share of requests in it."""
+
+    hit_from: Fraction
+    """Lower edge, as a fraction of the input tokens."""
+    hit_to: Fraction
+    """Upper edge; the next bin starts here."""
+    share: SourcedFraction
+    """Share of all requests; shares are scaled to sum to one."""
+
+
+class HitBins(Strict):
+    """Requests of one length, with hit rates in bins."""
+
+    kind: Literal["hit-rate-bins"]
+    input_tokens: SourcedTokens
+    """Input length L of every request [tokens]."""
+    output_tokens: SourcedTokens
+    """Output length O of every request [tokens]."""
+    bins: Annotated[list[HitBin], Field(min_length=1, max_length=64)]
+    """Bins from low to high hit rate, without gaps."""
+    decode_extra_tokens: SourcedNonNegative | None = None
+    """Tokens that only the decode side holds (answers of earlier turns); 0 when not given [tokens]."""
+
+
+class Lognormal(Strict):
+    """Input lengths from a lognormal distribution cut off at both ends."""
+
+    kind: Literal["lognormal"]
+    mu: SourcedNumber
+    """Mean of ln(input tokens)."""
+    sigma: SourcedPositive
+    """Standard deviation of ln(input tokens)."""
+    low_tokens: SourcedTokens
+    """Shortest input [tokens]."""
+    high_tokens: SourcedTokens
+    """Longest input [tokens]."""
+    output_tokens: SourcedTokens
+    """Output length of every request [tokens]."""
+    hit_rate: SourcedFraction
+    """Fraction of the input found in the prefill-side cache."""
+    decode_hit_rate: SourcedFraction | None = None
+    """Fraction found in the decode-side cache; as hit_rate when not given."""
+    classes: Annotated[int, Field(ge=1, le=1024)] = 64
+    """Number of request classes that stand for the distribution."""
+
+
+class Uniform(Strict):
+    """Input and output lengths evenly spread between limits, independent of each other."""
+
+    kind: Literal["uniform"]
+    input_tokens: TokenRange
+    """[low, high] of the input length [tokens]."""
+    output_tokens: TokenRange
+    """[low, high] of the output length [tokens]."""
+    hit_rate: SourcedFraction
+    """Fraction of the input found in the prefill-side cache."""
+    decode_hit_rate: SourcedFraction | None = None
+    """Fraction found in the decode-side cache; as hit_rate when not given."""
+
+
+class Table(Sourced):
+    """Request classes written out, one row each."""
+
+    kind: Literal["table"]
+    columns: list[Text]
+    """weight, input_tokens, miss_prefill_tokens, miss_decode_tokens, output_tokens in any order."""
+    value: Annotated[list[list[NonNegative]], Field(alias="rows", min_length=1, max_length=4096)]
+    """One list per class, in the order of the columns."""
+
+
+class Curve(Sourced):
+    """Token-weighted hit rate against cache capacity, from one replay of a trace."""
+
+    columns: list[Text]
+    """capacity_tokens and token_hit_fraction."""
+    value: Annotated[list[list[NonNegative]], Field(alias="rows", min_length=1, max_length=1024)]
+    """Points of increasing capacity."""
+
+
+class Dispersion(Sourced):
+    """Variance over mean of the number of arrivals in windows of several lengths."""
+
+    value: Annotated[dict[NumberKey, NonNegative], Field(min_length=1, max_length=16)]
+    """Window length [s]: index of dispersion (1 = Poisson)."""
+
+
+class HourlyProfile(Sourced):
+    """24 factors with mean one."""
+
+    value: Annotated[list[NonNegative], Field(min_length=24, max_length=24)]
+    """Rate in each hour of the day over the mean rate."""
+
+
+class ArrivalPart(Strict):
+    """How requests arrive at the whole system."""
+
+    rate_rps: SourcedPositive
+    """Mean arrival rate [requests/s]."""
+    scv: SourcedNonNegative
+    """Squared coefficient of variation of inter-arrival times (1 = Poisson)."""
+    peak_to_mean: SourcedPositive | None = None
+    """Rate of the busiest minute over the mean rate; 1 when not given."""
+    dispersion: Dispersion | None = None
+    """Index of dispersion of counts."""
+    hourly_profile: HourlyProfile | None = None
+    """Daily profile, when known."""
+
+
+class PromisePart(Strict):
+    """Promises to users. TTFT runs from arrival to the first output token leaving the system."""
+
+    ttft_p50_s: SourcedPositive | None = None
+    """Median time to first token [s]."""
+    ttft_p90_s: SourcedPositive | None = None
+    """Time to first token kept by 90 % of requests [s]."""
+    ttft_p99_s: SourcedPositive | None = None
+    """Time to first token kept by 99 % of requests [s]."""
+    tpot_s: SourcedPositive | None = None
+    """Time per output token after the first [s]."""
+    e2e_p50_s: SourcedPositive | None = None
+    """Median time to the last token [s]."""
+    e2e_p90_s: SourcedPositive | None = None
+    """Time to the last token kept by 90 % of requests [s]."""
+    e2e_p99_s: SourcedPositive | None = None
+    """Time to the last token kept by 99 % of requests [s]."""
+
+
+class OddPart(Strict):
+    """Requests with a long transfer and a short answer, which the relay pool may finish alone."""
+
+    min_transfer_tokens: SourcedPositive
+    """At least this many tokens missing at the decode side [tokens]."""
+    max_output_tokens: SourcedPositive
+    """Fewer output tokens than this [tokens]."""
+
+
+class TraceRecord(Strict):
+    """What the classes were built from."""
+
+    file: Text
+    """Name of the trace file."""
+    sha256: Text | None = None
+    """Checksum of the file as read (of the packed bytes, where it is packed)."""
+    format: Text
+    """Format it was read as."""
+    rows: Count
+    """Requests used."""
+    skipped_rows: Annotated[int, Field(ge=0)] = 0
+    """Rows left out."""
+    span_s: NonNegative | None = None
+    """Time between first and last arrival [s]."""
+    oddities: dict[str, int] = Field(default_factory=dict)
+    """What was found and handled, with counts."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the importer."""
+    results: dict[str, Any] = Field(default_factory=dict)
+    """Aggregates of the replay, for reading."""
+
+
+def _bins_without_gaps(file: WorkloadFile) -> bool:
+    if not isinstance(file.requests, HitBins):
+        return True
+    bins = file.requests.bins
+    return all(b.hit_to > b.hit_from for b in bins) and all(
+        a.hit_to == b.hit_from for a, b in zip(bins, bins[1:], strict=False)
+    )
+
+
+def _shares_positive(file: WorkloadFile) -> bool:
+    return not isinstance(file.requests, HitBins) or sum(b.share.value for b in file.requests.bins) > 0
+
+
+def _limits_increase(file: WorkloadFile) -> bool:
+    match file.requests:
+        case Lognormal(low_tokens=low, high_tokens=high):
+            return bool(low.value < high.value)
+        case Uniform(input_tokens=inputs, output_tokens=outputs):
+            return bool(inputs.value[0] <= inputs.value[1] and outputs.value[0] <= outputs.value[1])
+    return True
+
+
+def _columns_known(file: WorkloadFile) -> bool:
+    return not isinstance(file.requests, Table) or sorted(file.requests.columns) == sorted(TABLE_COLUMNS)
+
+
+def _curve_columns_known(file: WorkloadFile) -> bool:
+    curve = file.cache_curve
+    return curve is None or (tuple(curve.columns) == CURVE_COLUMNS and all(len(row) == 2 for row in curve.value))
+
+
+def _percentiles_increase(file: WorkloadFile) -> bool:
+    promises = file.promises
+    for names in (("ttft_p50_s", "ttft_p90_s", "ttft_p99_s"), ("e2e_p50_s", "e2e_p90_s", "e2e_p99_s")):
+        values = [getattr(promises, name).value for name in names if getattr(promises, name) is not None]
+        if values != sorted(values):
+            return False
+    return True
+
+
+class WorkloadFile(Profile):
+    """A workload: model, traffic and promises."""
+
+    schema_name: ClassVar[str] = "workload/1"
+    checks: ClassVar[tuple[Check[Any], ...]] = (
+        Check(
+            name="bins-without-gaps",
+            holds=_bins_without_gaps,
+            message=lambda _: "bins must follow each other from low to high without gaps",
+            fix="make hit_from of each bin equal to hit_to of the one before",
+            key=("requests", "bins"),
+        ),
+        Check(
+            name="shares-positive",
+            holds=_shares_positive,
+            message=lambda _: "the shares of the bins sum to 0",
+            fix="give at least one bin a share above 0",
+            key=("requests", "bins"),
+        ),
+        Check(
+            name="limits-increase",
+            holds=_limits_increase,
+            message=lambda _: "the lower limit of a length lies above the upper one",
+            fix="write the smaller number first",
+            key=("requests",),
+        ),
+        Check(
+            name="columns-known",
+            holds=_columns_known,
+            message=lambda file: f"the columns are {', '.join(file.requests.columns)}",
+            fix=f"use exactly: {', '.join(TABLE_COLUMNS)}",
+            key=("requests", "columns"),
+        ),
+        Check(
+            name="curve-columns-known",
+            holds=_curve_columns_known,
+            message=lambda _: "the cache curve needs two columns",
+            fix=f"use columns {', '.join(CURVE_COLUMNS)} and two numbers in each row",
+            key=("cache_curve",),
+        ),
+        Check(
+            name="percentiles-increase",
+            holds=_percentiles_increase,
+            message=lambda _: "a higher percentile is promised faster than a lower one",
+            fix="let P50 <= P90 <= P99",
+            key=("promises",),
+        ),
+    )
+
+    description: Text | None = None
+    """What this traffic is, in a sentence or two."""
+    aliases: list[Identifier] = Field(default_factory=list)
+    """Other ids of this workload."""
+    llm: Identifier
+    """Id of the model that is served (see: pddplan model list)."""
+    arrival: ArrivalPart
+    """How requests arrive."""
+    requests: Annotated[HitBins | Lognormal | Uniform | Table, Field(discriminator="kind")]
+    """What requests look like: hit-rate-bins, lognormal, uniform or table."""
+    promises: PromisePart = Field(default_factory=PromisePart)
+    """What users were promised; anything left out is not promised."""
+    odd_traffic: OddPart | None = None
+    """When a request is odd traffic."""
+    trace: TraceRecord | None = None
+    """The trace behind the classes, if there is one."""
+    cache_curve: Curve | None = None
+    """Hit rate against cache capacity, if a trace gave it."""
+    notes: list[Text] = Field(default_factory=list)
+    """Remarks that belong in every report on this workload."""
