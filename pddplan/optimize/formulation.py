@@ -1,0 +1,287 @@
+"""The integer program, written down with PuLP: one function per constraint, readable names (see docs/milp.md).
+
+Variables     y[p,k]  requests per second of class k on path p        n[c]   instances of pool c (integer)
+              R       requests per second served in all               t[o]   line option o taken (binary)
+              u[c]    pool c is open (binary, only where it matters)  f[s,g] owned chips g used at site s
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pddplan.optimize.data import LineOption, PoolOption, ProgramData
+
+if TYPE_CHECKING:
+    import pulp
+
+MONEY = 1e3
+"""Costs enter the program in thousands, so that coefficients stay near one."""
+
+
+@dataclass(slots=True)
+class Variables:
+    """Handles of the program's variables, by the ids of ``ProgramData``."""
+
+    rate: pulp.LpVariable
+    flow: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
+    instances: dict[str, pulp.LpVariable] = field(default_factory=dict)
+    open: dict[str, pulp.LpVariable] = field(default_factory=dict)
+    taken: dict[str, pulp.LpVariable] = field(default_factory=dict)
+    owned: dict[tuple[str, str], pulp.LpVariable] = field(default_factory=dict)
+
+
+def formulate(data: ProgramData, *, objective: str, money_weight: float = 1.0) -> tuple[pulp.LpProblem, Variables]:
+    """Write the whole program down.
+
+    ``objective`` is ``cost`` (least cost), ``rps`` (most requests) or ``ratio``: R - money_weight * cost,
+    the parametric form of the ratio R / cost (Dinkelbach): its optimum is zero at the best ratio.
+    """
+    import pulp
+
+    program = pulp.LpProblem("plan", pulp.LpMinimize if objective == "cost" else pulp.LpMaximize)
+    variables = _variables(data)
+    cost = cost_expression(data, variables)
+    if objective == "cost":
+        program += cost, "monthly_cost_in_thousands"
+    elif objective == "rps":
+        program += 1.0 * variables.rate, "requests_per_second"
+    else:
+        program += variables.rate - money_weight * cost, "requests_minus_weighted_cost"
+    for constraint in CONSTRAINTS:
+        constraint(program, data, variables)
+    return program, variables
+
+
+def cost_expression(data: ProgramData, variables: Variables) -> pulp.LpAffineExpression:
+    """Monthly cost in thousands: instances and their spares, lines, less the credit for owned chips."""
+    import pulp
+
+    terms = [(variables.instances[c.id], c.monthly_cost_per_instance / MONEY) for c in data.pools]
+    terms += [
+        (variables.open[c.id], c.redundant_instances * c.monthly_cost_per_instance / MONEY)
+        for c in data.pools
+        if c.redundant_instances
+    ]
+    terms += [(variables.taken[o.id], o.monthly_cost / MONEY) for o in data.lines]
+    terms += [(variables.owned[o.site, o.chip], -o.credit_per_chip / MONEY) for o in data.owned]
+    return pulp.LpAffineExpression(terms)
+
+
+def route_all(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """Every request is served: sum over p of y[p,k] = w[k] R for each class."""
+    import pulp
+
+    per_class: dict[int, list[tuple[pulp.LpVariable, float]]] = {k: [] for k in range(data.weight.size)}
+    for (_, k), flow in v.flow.items():
+        per_class[k].append((flow, 1.0))
+    for k, terms in per_class.items():
+        if data.weight[k] > 0:
+            total = pulp.LpAffineExpression([*terms, (v.rate, -float(data.weight[k]))])
+            program += total == 0, f"route_all_class_{k}"
+
+
+def pool_capacity(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """Load stays below the ceiling: sum of work * y <= ceiling * n, for each pool."""
+    import pulp
+
+    for pool in data.pools:
+        terms = [*_load(data, v, pool), (v.instances[pool.id], -pool.max_utilization)]
+        program += pulp.LpAffineExpression(terms) <= 0, f"capacity_{name(pool.id)}"
+
+
+def pool_spare(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """An open pool keeps the idle instances its operating point asks for: load + spare * u <= n."""
+    import pulp
+
+    for pool in data.pools:
+        if pool.spare_instances > 0:
+            terms = _load(data, v, pool)
+            terms += [(v.open[pool.id], pool.spare_instances), (v.instances[pool.id], -1.0)]
+            program += pulp.LpAffineExpression(terms) <= 0, f"spare_{name(pool.id)}"
+
+
+def pool_max_load(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """The operating point's load is not exceeded: sum of work * y <= max_load."""
+    import pulp
+
+    for pool in data.pools:
+        if np.isfinite(pool.max_load):
+            program += (
+                pulp.LpAffineExpression(_load(data, v, pool)) <= pool.max_load,
+                f"max_load_{name(pool.id)}",
+            )
+
+
+def pool_open(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """A closed pool has no instances and an open one its least number: n_min u <= n <= n_max u."""
+    for pool in data.pools:
+        if pool.id in v.open:
+            n, u = v.instances[pool.id], v.open[pool.id]
+            program += n <= pool.max_instances * u, f"open_{name(pool.id)}"
+            if pool.min_instances > 0:
+                program += n >= pool.min_instances * u, f"least_{name(pool.id)}"
+
+
+def line_capacity(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """Transfers fit the line: sum of payload * y <= sum of capacity * t, and for single options their own flow."""
+    import pulp
+
+    scale = 1e-9  # gigabytes per second keep the coefficients near one
+    for line in dict.fromkeys(route.line for route in data.routes if route.line is not None):
+        terms = []
+        for r, route in enumerate(data.routes):
+            if route.line == line and route.payload_bytes is not None:
+                terms += [(v.flow[r, k], float(route.payload_bytes[k]) * scale) for k in _classes(data, r)]
+        terms += [(v.taken[o.id], -o.capacity_bytes_per_s * scale) for o in _options(data, line)]
+        program += pulp.LpAffineExpression(terms) <= 0, f"line_{name(line)}"
+
+
+def line_choice(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """At most one tier and number per line: sum over o of t[o] <= 1; a way bound to options needs one of them."""
+    import pulp
+
+    for line in dict.fromkeys(option.line for option in data.lines):
+        taken = pulp.lpSum(v.taken[o.id] for o in _options(data, line))
+        program += taken <= 1, f"one_tier_{name(line)}"
+    for r, route in enumerate(data.routes):
+        if route.line is None:
+            continue
+        allowed = [o.id for o in _options(data, route.line) if route.options is None or o.id in route.options]
+        flow = pulp.lpSum(v.flow[r, k] for k in _classes(data, r))
+        program += (
+            flow <= data.max_rate_rps * pulp.lpSum(v.taken[o] for o in allowed),
+            f"needs_line_{name(route.id)}",
+        )
+
+
+def coverage(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """Each promise holds for its share of requests: sum of F[p,k] y[p,k] >= q R."""
+    import pulp
+
+    for promise in data.promises:
+        terms = [
+            (v.flow[r, k], float(route.coverage[promise.name][k]))
+            for r, route in enumerate(data.routes)
+            for k in _classes(data, r)
+        ]
+        program += (
+            pulp.LpAffineExpression([*terms, (v.rate, -promise.quantile)]) >= 0,
+            f"promise_{name(promise.name)}",
+        )
+
+
+def inventory(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """A site holds no more chips of a kind than it has, nor the plan more than allowed in all."""
+    import pulp
+
+    for (site, chip), limit in data.chip_limits.items():
+        terms = [t for pool in data.pools if (pool.site, pool.chip) == (site, chip) for t in _chips(v, pool)]
+        if terms:
+            program += pulp.LpAffineExpression(terms) <= limit, f"inventory_{name(site)}_{name(chip)}"
+    if data.max_chips is not None:
+        terms = [t for pool in data.pools for t in _chips(v, pool)]
+        program += pulp.LpAffineExpression(terms) <= data.max_chips, "max_chips"
+
+
+def owned_chips(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """Credit is given for owned chips in use only: f[s,g] <= chips of that kind held."""
+    import pulp
+
+    for kind in data.owned:
+        terms = [(v.owned[kind.site, kind.chip], 1.0)]
+        for pool in data.pools:
+            if (pool.site, pool.chip) == (kind.site, kind.chip):
+                terms += [(variable, -kind.chips_held_per_chip * chips) for variable, chips in _chips(v, pool)]
+        program += pulp.LpAffineExpression(terms) <= 0, f"owned_{name(kind.site)}_{name(kind.chip)}"
+
+
+def power(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """A site draws no more power than it is connected for."""
+    import pulp
+
+    for site, limit_kw in data.power_limits_kw.items():
+        terms = []
+        for pool in data.pools:
+            if pool.site == site:
+                per_chip_kw = pool.power_kw_per_instance / pool.chips_per_instance
+                terms += [(variable, chips * per_chip_kw) for variable, chips in _chips(v, pool)]
+        if terms:
+            program += pulp.LpAffineExpression(terms) <= limit_kw, f"power_{name(site)}"
+
+
+def budget(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """The plan costs no more than the budget."""
+    if data.budget is not None:
+        program += cost_expression(data, v) <= data.budget / MONEY, "budget"
+
+
+CONSTRAINTS: tuple[Callable[[pulp.LpProblem, ProgramData, Variables], None], ...] = (
+    route_all,
+    pool_capacity,
+    pool_spare,
+    pool_max_load,
+    pool_open,
+    line_capacity,
+    line_choice,
+    coverage,
+    inventory,
+    owned_chips,
+    power,
+    budget,
+)
+"""Every constraint of the program, in the order of docs/milp.md; each has its LP golden."""
+
+
+def name(text: str) -> str:
+    """Turn an id into a name that LP files allow."""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", text)
+
+
+def _variables(data: ProgramData) -> Variables:
+    import pulp
+
+    v = Variables(rate=pulp.LpVariable("R", data.min_rate_rps, data.max_rate_rps))
+    for r, route in enumerate(data.routes):
+        for k in _classes(data, r):
+            v.flow[r, k] = pulp.LpVariable(f"y_{name(route.id)}_{k}", 0)
+    for pool in data.pools:
+        gated = pool.spare_instances > 0 or pool.redundant_instances > 0 or pool.min_instances > 0
+        v.instances[pool.id] = pulp.LpVariable(f"n_{name(pool.id)}", 0, pool.max_instances, cat=pulp.LpInteger)
+        if gated:
+            v.open[pool.id] = pulp.LpVariable(f"u_{name(pool.id)}", 0, 1, cat=pulp.LpInteger)
+    for option in data.lines:
+        v.taken[option.id] = pulp.LpVariable(f"t_{name(option.id)}", 0, 1, cat=pulp.LpInteger)
+    for kind in data.owned:
+        v.owned[kind.site, kind.chip] = pulp.LpVariable(f"f_{name(kind.site)}_{name(kind.chip)}", 0, kind.count)
+    return v
+
+
+def _classes(data: ProgramData, route: int) -> list[int]:
+    allowed = data.routes[route].allowed
+    return [k for k in range(data.weight.size) if allowed[k] > 0 and data.weight[k] > 0]
+
+
+def _options(data: ProgramData, line: str | None) -> Sequence[LineOption]:
+    return [option for option in data.lines if option.line == line]
+
+
+def _load(data: ProgramData, v: Variables, pool: PoolOption) -> list[tuple[pulp.LpVariable, float]]:
+    """Load of a pool in instances: sum of work * y."""
+    terms = []
+    for r, route in enumerate(data.routes):
+        work = route.work.get(pool.id)
+        if work is not None:
+            terms += [(v.flow[r, k], float(work[k])) for k in _classes(data, r) if work[k] > 0]
+    return terms
+
+
+def _chips(v: Variables, pool: PoolOption) -> list[tuple[pulp.LpVariable, float]]:
+    terms = [(v.instances[pool.id], float(pool.chips_per_instance))]
+    if pool.redundant_instances:
+        terms.append((v.open[pool.id], float(pool.redundant_instances * pool.chips_per_instance)))
+    return terms

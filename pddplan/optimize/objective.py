@@ -1,0 +1,91 @@
+"""What to optimise, and within which limits: the part of a question that is no input file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pddplan.errors import InputError, Problem, ProblemList, did_you_mean
+
+KINDS = ("bcr", "cost", "rps")
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What the plan is to be best at.
+
+    ``bcr``  most goodput per money; at a given ``rate_rps`` the same as least cost, otherwise any rate up to demand.
+    ``cost`` least cost at ``rate_rps`` (demand of the workload if not given).
+    ``rps``  most goodput within budget and inventory, whatever the demand of the workload.
+    """
+
+    kind: str = "bcr"
+    rate_rps: float | None = None
+    """Serve exactly this rate [req/s]."""
+    budget_per_month: float | None = None
+    """Spend at most this, in the currency of the sites file."""
+
+    def check(self) -> None:
+        """Raise InputError naming every setting that makes no sense."""
+        faults = ProblemList()
+        if self.kind not in KINDS:
+            faults.add(
+                f"objective {self.kind!r} is unknown{did_you_mean(self.kind, KINDS)}",
+                fix=f"use one of {', '.join(KINDS)}",
+                where="--objective",
+            )
+        for value, where in ((self.rate_rps, "--rps"), (self.budget_per_month, "--budget")):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                faults.add(f"must be a positive number, got {value!r}", fix=f"write {where} 10", where=where)
+        faults.raise_if_any()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits on plans beyond the promises to users, and on the search itself."""
+
+    max_utilization: float = 0.95
+    """No pool is planned busier than this share of its capacity."""
+    max_line_utilization: float = 0.9
+    """No line is planned fuller than this share of its usable rate."""
+    redundant_instances: int = 0
+    """N+1: every pool keeps this many instances beyond what load and promises need."""
+    survive_line_loss: bool = False
+    """Promises must hold with any one leased line of a bundle lost."""
+    max_chips: int | None = None
+    """Chips of all pools together."""
+    allowed_chips: tuple[str, ...] | None = None
+    """Only these kinds of chips; None = all that the sites offer."""
+    time_limit_s: float = 30.0
+    gap: float = 1e-4
+    """Stop when the plan is proven this close to the best one, as a fraction."""
+
+    def check(self) -> None:
+        """Raise InputError naming every limit that makes no sense."""
+        faults: list[Problem] = []
+        for value, where in (
+            (self.max_utilization, "--max-utilization"),
+            (self.max_line_utilization, "--max-line-utilization"),
+        ):
+            if not 0 < value <= 1:
+                faults.append(Problem(f"must lie in (0, 1], got {value!r}", fix=f"write {where} 0.9", where=where))
+        if self.redundant_instances < 0:
+            faults.append(
+                Problem(f"must be 0 or more, got {self.redundant_instances}", fix="write --spare 1", where="--spare")
+            )
+        if not (math.isfinite(self.time_limit_s) and self.time_limit_s > 0):
+            faults.append(
+                Problem(
+                    f"must be a positive number of seconds, got {self.time_limit_s!r}",
+                    fix="write --time-limit 30",
+                    where="--time-limit",
+                )
+            )
+        if not 0 <= self.gap < 1:
+            faults.append(Problem(f"must lie in [0, 1), got {self.gap!r}", fix="write --gap 0.001", where="--gap"))
+        if self.max_chips is not None and self.max_chips < 1:
+            faults.append(
+                Problem(f"must be 1 or more, got {self.max_chips}", fix="write --max-chips 64", where="--max-chips")
+            )
+        if faults:
+            raise InputError(faults)

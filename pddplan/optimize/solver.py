@@ -1,0 +1,178 @@
+"""The one place where a solver runs: muted, bounded, its status mapped and its integers made whole.
+
+HiGHS is taken where highspy is installed, CBC otherwise. Some builds print a banner whatever their options say,
+so the output descriptor itself is pointed elsewhere while a solver runs; ``--json`` stays pure JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pddplan.errors import SolverError
+
+if TYPE_CHECKING:
+    import pulp
+
+INTEGER_TOLERANCE = 1e-5
+"""How far from a whole number an integer variable may come back; beyond it the answer is not trusted."""
+
+
+class SolveStatus(StrEnum):
+    """What a solver said, in the only four words the rest of the package needs."""
+
+    OPTIMAL = "optimal"
+    TIME_LIMIT = "time limit"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """Values of all variables by name, the value reached and the value proven unreachable."""
+
+    solver: str
+    status: SolveStatus
+    objective: float
+    bound: float
+    """Best value that could still exist: equal to ``objective`` when proven optimal."""
+    values: Mapping[str, float]
+    seconds: float
+
+    @property
+    def has_plan(self) -> bool:
+        return bool(self.values)
+
+
+def solver_name() -> str:
+    """Name of the solver that will run: ``HiGHS``, or ``CBC`` where highspy is missing."""
+    import pulp
+
+    return "HiGHS" if pulp.HiGHS().available() else "CBC"
+
+
+def solve(program: pulp.LpProblem, *, time_limit_s: float, gap: float = 0.0, relax_integers: bool = False) -> Solved:
+    """Solve one program and return whole integers, never a half-checked answer.
+
+    Raises SolverError when no solver is installed, or the solver stops for a reason other than
+    optimal, infeasible, unbounded or out of time.
+    """
+    import pulp
+
+    started = time.perf_counter()
+    name = solver_name()
+    limit = max(time_limit_s, 0.05)
+    with muted_output():
+        if name == "HiGHS":
+            engine: Any = pulp.HiGHS(
+                msg=False, mip=not relax_integers, timeLimit=limit, gapRel=gap, threads=1, random_seed=0
+            )
+        else:
+            engine = pulp.PULP_CBC_CMD(
+                msg=False, mip=not relax_integers, timeLimit=limit, gapRel=gap, threads=1, options=["randomS 1"]
+            )
+            if not engine.available():
+                raise SolverError("no solver is installed", fix="pip install highspy")
+        try:
+            program.solve(engine)
+        except pulp.PulpSolverError as error:
+            raise SolverError(f"{name} failed: {error}", fix="try again with --time-limit raised") from error
+    seconds = time.perf_counter() - started
+    status = _status(program, out_of_time=seconds >= 0.95 * limit)
+    if status in (SolveStatus.INFEASIBLE, SolveStatus.UNBOUNDED):
+        return Solved(name, status, math.nan, math.nan, {}, seconds)
+    values = _values(program, whole=not relax_integers)
+    if not values:
+        return Solved(name, SolveStatus.TIME_LIMIT, math.nan, _bound(program, math.nan), {}, seconds)
+    objective = _clean(float(program.objective.value()))
+    bound = objective if status is SolveStatus.OPTIMAL and gap == 0 else _bound(program, objective)
+    return Solved(name, status, objective, bound, values, seconds)
+
+
+@contextlib.contextmanager
+def muted_output() -> Iterator[None]:
+    """Point file descriptor 1 at the null device for a while: silences libraries that write past Python."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # started without a standard output: nothing to keep clean
+        yield
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 1)
+        yield
+        sys.stdout.flush()
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(null)
+
+
+def _status(program: pulp.LpProblem, *, out_of_time: bool) -> SolveStatus:
+    import pulp
+
+    if program.sol_status == pulp.LpSolutionIntegerFeasible:
+        return SolveStatus.TIME_LIMIT
+    known = {
+        pulp.LpStatusOptimal: SolveStatus.OPTIMAL,
+        pulp.LpStatusInfeasible: SolveStatus.INFEASIBLE,
+        pulp.LpStatusUnbounded: SolveStatus.UNBOUNDED,
+    }
+    if program.status in known:
+        return known[program.status]
+    if out_of_time:
+        return SolveStatus.TIME_LIMIT
+    # Presolve sometimes cannot tell the two apart; our programs are bounded by demand, so it is infeasible.
+    if program.status == pulp.LpStatusUndefined:
+        return SolveStatus.INFEASIBLE
+    raise SolverError(
+        f"the solver stopped with status {pulp.LpStatus.get(program.status, program.status)!r}",
+        fix="try again with --time-limit raised, or with fewer kinds of chips",
+    )
+
+
+def _values(program: pulp.LpProblem, *, whole: bool) -> dict[str, float]:
+    import pulp
+
+    values: dict[str, float] = {}
+    for variable in program.variables():
+        value = variable.varValue
+        if value is None:
+            return {}
+        if whole and variable.cat == pulp.LpInteger:
+            near = round(value)
+            if abs(value - near) > INTEGER_TOLERANCE * max(1.0, abs(value)):
+                raise SolverError(
+                    f"the solver returned {value!r} for the integer {variable.name}",
+                    fix="report this; the coefficients of the program span too many orders of magnitude",
+                )
+            value = float(near)
+        elif variable.lowBound is not None:
+            value = max(value, variable.lowBound)  # feasibility tolerance may leave it a hair below
+        values[variable.name] = _clean(value)
+    return values
+
+
+def _bound(program: pulp.LpProblem, objective: float) -> float:
+    """Proven bound of the objective, in the program's own sense."""
+    engine = getattr(program, "solverModel", None)
+    info = engine.getInfo() if engine is not None and hasattr(engine, "getInfo") else None
+    if info is None:
+        return objective
+    dual = float(info.mip_dual_bound)
+    if not math.isfinite(dual) or not any(v.cat == "Integer" for v in program.variables()):
+        return objective
+    return (-dual if program.sense == -1 else dual) + float(program.objective.constant)
+
+
+def _clean(value: float) -> float:
+    """Turn the -0.0 that solvers like to return into 0.0."""
+    return value + 0.0
