@@ -86,8 +86,8 @@ class GroupedAttention:
     """Tokens a query sees, itself included; None = all."""
     chunk: int | None = None
     """Chunked local attention: a query sees its own chunk of this many tokens, from the chunk's start."""
-    output_gate: bool = False
-    """A gate as wide as the output, projected from the input."""
+    gate_width: int = 0
+    """Values of an output gate projected from the input: heads x v_head_dim, or one a head; 0 = none."""
     bias: bool = False
     """Bias on the q, k and v projections (and nothing else that matters for size)."""
     shares_kv: bool = False
@@ -108,7 +108,8 @@ class LatentAttention:
     v_dim: int
     q_lora_rank: int | None = None
     """None = queries are projected directly."""
-    output_gate: bool = False
+    gate_width: int = 0
+    """As in GroupedAttention."""
     indexer: Indexer | None = None
 
 
@@ -154,7 +155,9 @@ class RecurrentMixer:
     """Width of the short convolution; 0 = none. The cache keeps ``conv_kernel - 1`` columns."""
     conv_channels: int = 0
     gate_rank: int | None = None
-    """Rank of low-rank gates (KDA); None = full rank."""
+    """Rank of the output gate (KDA), or of dt (Mamba); None = full rank."""
+    decay_rank: int | None = None
+    """Rank of the decay gate (KDA); None = full rank."""
     state_bytes_per_value: float = 4.0
     conv_bytes_per_value: float = 2.0
 
@@ -226,6 +229,8 @@ class Llm:
     """Rows of a learned position table (OPT, GPT-2)."""
     extra_parameters: int = 0
     """Dense parameters outside these formulas that every token passes (stated by a profile, never guessed)."""
+    tower_parameters: int = 0
+    """Vision or audio towers: resident in bf16, but text tokens do not pass them."""
     max_context_tokens: int | None = None
     published_parameters: float | None = None
     published_active_parameters: float | None = None

@@ -59,16 +59,16 @@ class Parameters:
     norms: float = 0.0
     embedding: float = 0.0
     head: float = 0.0
+    tower: float = 0.0
+    """Vision or audio towers, which text tokens do not pass."""
 
     @property
     def total(self) -> float:
-        return self.experts + self.outside_experts
+        return self.experts + self.outside_experts + self.tower
 
     @property
     def outside_experts(self) -> float:
-        return (
-            self.attention + self.dense + self.shared_experts + self.router + self.norms + self.embedding + self.head
-        )
+        return self.attention + self.dense + self.shared_experts + self.router + self.norms + self.embedding + self.head
 
     @property
     def active(self) -> float:
@@ -78,7 +78,7 @@ class Parameters:
 def grouped_attention_parameters(attention: GroupedAttention, hidden: int) -> float:
     """Parameters of one MHA/GQA/MQA layer.
 
-    Formula:     d h (d_qk + d_v) + d g (d_qk + d_v), plus d h d_v for an output gate; no key and value
+    Formula:     d h (d_qk + d_v) + d g (d_qk + d_v), plus d w_g for an output gate; no key and value
                  projections where the layer shares an earlier layer's cache, no value projection where V = K
     Parameters:  attention; hidden d [values]
     Returns:     [values]
@@ -90,9 +90,8 @@ def grouped_attention_parameters(attention: GroupedAttention, hidden: int) -> fl
     kept = 0 if attention.shares_kv else attention.kv_heads
     key_value = kept * attention.head_dim
     key_value += 0 if attention.values_are_keys else kept * attention.v_head_dim
-    gate = value if attention.output_gate else 0
     bias = query + key_value if attention.bias else 0
-    return float(hidden * (query + key_value + value + gate) + bias) + _indexer_parameters(
+    return float(hidden * (query + key_value + value + attention.gate_width) + bias) + _indexer_parameters(
         attention.indexer, hidden, query_input=hidden
     )
 
@@ -104,7 +103,7 @@ def latent_attention_parameters(attention: LatentAttention, hidden: int) -> floa
     Parameters:  attention with heads h, no-rope n, rope r, value v, ranks r_q, r_kv; hidden d [values]
     Returns:     [values]
     Raises:      nothing
-    Holds when:  projections are those of DeepSeek-V2; an output gate adds d h v.
+    Holds when:  projections are those of DeepSeek-V2; an output gate adds d w_g.
     References:  deepseek_v2
     """
     width = attention.heads * (attention.nope_dim + attention.rope_dim)
@@ -113,9 +112,10 @@ def latent_attention_parameters(attention: LatentAttention, hidden: int) -> floa
     down = hidden * (attention.kv_lora_rank + attention.rope_dim)
     up = latent_expansion_parameters(attention)
     value = attention.heads * attention.v_dim
-    gate = hidden * value if attention.output_gate else 0
-    return float(query + down + value * hidden + gate) + up + _indexer_parameters(
-        attention.indexer, hidden, query_input=rank or hidden
+    return (
+        float(query + down + value * hidden + hidden * attention.gate_width)
+        + up
+        + _indexer_parameters(attention.indexer, hidden, query_input=rank or hidden)
     )
 
 
@@ -173,9 +173,9 @@ def recurrent_parameters(mixer: RecurrentMixer, hidden: int) -> float:
     key, value = mixer.key_heads * mixer.key_dim, mixer.heads * mixer.value_dim
     conv = mixer.conv_channels * mixer.conv_kernel
     if mixer.kind is RecurrentKind.KDA:
-        low_rank_decay = mixer.key_dim * (hidden + key)
+        decay = hidden * key if mixer.decay_rank is None else mixer.decay_rank * (hidden + key)
         gate = hidden * value if mixer.gate_rank is None else mixer.gate_rank * (hidden + value)
-        return float(hidden * (2 * key + 2 * value + mixer.heads) + low_rank_decay + gate + conv)
+        return float(hidden * (2 * key + 2 * value + mixer.heads) + decay + gate + conv)
     if mixer.kind is RecurrentKind.GDN:
         return float(hidden * (2 * key + 3 * value + 2 * mixer.heads) + conv)
     if mixer.kind is RecurrentKind.LIGHTNING:
@@ -285,7 +285,12 @@ def parameters(llm: Llm) -> Parameters:
     sums["dense"] += llm.extra_parameters
     table = float(llm.vocab * llm.hidden)
     positions = float(llm.position_embeddings * llm.hidden)
-    return Parameters(**sums, embedding=table + positions, head=0.0 if llm.tied_embeddings else table)
+    return Parameters(
+        **sums,
+        embedding=table + positions,
+        head=0.0 if llm.tied_embeddings else table,
+        tower=float(llm.tower_parameters),
+    )
 
 
 def total_parameters(llm: Llm) -> float:
@@ -325,13 +330,15 @@ class WeightBytes:
     experts: float
     embedding: float
     head: float
+    tower: float
     tied: bool
 
     @property
     def resident(self) -> float:
         """What must fit in memory."""
         own_head = 0.0 if self.tied else self.head
-        return self.attention + self.dense + self.shared_experts + self.experts + self.embedding + own_head
+        outside = self.attention + self.dense + self.shared_experts + self.embedding + own_head + self.tower
+        return self.experts + outside
 
     @property
     def read_always(self) -> float:
@@ -359,6 +366,7 @@ def weight_bytes(llm: Llm, weights_dtype: str | None = None) -> WeightBytes:
         experts=count.experts * formats.experts.bytes_per_value,
         embedding=count.embedding * formats.embedding.bytes_per_value,
         head=table * formats.head.bytes_per_value,
+        tower=count.tower * plain,
         tied=llm.tied_embeddings,
     )
 

@@ -125,9 +125,7 @@ def chunked_pairs(new_tokens: ArrayLike, cached_tokens: ArrayLike, *, chunk: flo
     return up_to(c + q) - up_to(c)
 
 
-def attention_flops(
-    llm: Llm, *, new_tokens: ArrayLike, cached_tokens: ArrayLike, absorbed: bool = False
-) -> Array:
+def attention_flops(llm: Llm, *, new_tokens: ArrayLike, cached_tokens: ArrayLike, absorbed: bool = False) -> Array:
     """FLOPs of attention scores and weighted sums for new tokens over a cached prefix, all layers.
 
     Formula:     sum over layers of pairs * 2 h (d_qk + d_v); windows, chunks and top-k bound the pairs, ratio r
