@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pddplan.domain.provenance import Provenance
+
 
 @dataclass(frozen=True, slots=True)
 class SiteChip:
@@ -126,3 +128,6 @@ class Sites:
     lines: Mapping[str, Line]
     finance: Finance = field(default_factory=Finance)
     provenance: Mapping[str, str] = field(default_factory=dict)
+    """One line of text per key path, for the source column of exports."""
+    origins: Mapping[str, Provenance] = field(default_factory=dict)
+    """Full origin per key path (basis and range), for the list of assumptions."""

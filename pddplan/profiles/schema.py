@@ -131,6 +131,19 @@ class SourcedText(Sourced):
     value: Text
 
 
+GIVEN = "given"
+"""Source key of a plain number: the user's own fact, standing without a source."""
+_GIVEN_SOURCE = Source(kind="assumption", title="given in the file without a source")
+
+
+def _wrap_plain(value: Any) -> Any:
+    return value if isinstance(value, (dict, list)) or value is None else {"value": value, "source": GIVEN}
+
+
+OrPlain = BeforeValidator(_wrap_plain)
+"""``Annotated[SourcedPositive, OrPlain]``: a number with source, or a plain number (files that users write)."""
+
+
 class Profile(Strict):
     """Base of whole files: names its schema, itself and its sources."""
 
@@ -187,7 +200,7 @@ def provenance(file: Profile) -> dict[str, Provenance]:
     """Origin of each sourced number by dotted key path, e.g. ``chip.memory_gb`` (list elements as ``[0]``)."""
     found = {}
     for path, number in sourced_numbers(file):
-        source = file.sources[number.source]
+        source = file.sources.get(number.source, _GIVEN_SOURCE)
         found[dotted(path)] = origin_of(number, source)
     return found
 
@@ -245,6 +258,8 @@ def _source_problems(document: SourceDocument, file: Profile) -> Iterator[Proble
     used = set()
     for path, number in sourced_numbers(file):
         used.add(number.source)
+        if number.source == GIVEN and GIVEN not in file.sources:
+            continue
         source = file.sources.get(number.source)
         if source is None:
             yield document.problem(
