@@ -1,0 +1,104 @@
+"""Whose cost is it: a plan's monthly cost split over missed, cached and output tokens."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pddplan.domain.outcome import Cost, CostItem
+from pddplan.domain.plan import Role
+from pddplan.economics.costs import ROLE_LINE, ROLE_SITE
+from pddplan.economics.revenue import TokenVolume
+from pddplan.errors import DomainError
+from pddplan.units import MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCost:
+    """Cost of a million tokens by kind, and the money behind each; the three monthly parts add up to the total."""
+
+    currency: str
+    miss_monthly_cost: float
+    cached_monthly_cost: float
+    output_monthly_cost: float
+    volume: TokenVolume
+
+    @property
+    def monthly_total(self) -> float:
+        return math.fsum((self.miss_monthly_cost, self.cached_monthly_cost, self.output_monthly_cost))
+
+    @property
+    def miss_per_mtok(self) -> float | None:
+        return _per_million(self.miss_monthly_cost, self.volume.miss_tokens)
+
+    @property
+    def cached_per_mtok(self) -> float | None:
+        return _per_million(self.cached_monthly_cost, self.volume.cached_tokens)
+
+    @property
+    def output_per_mtok(self) -> float | None:
+        return _per_million(self.output_monthly_cost, self.volume.output_tokens)
+
+    @property
+    def input_per_mtok(self) -> float | None:
+        cost = self.miss_monthly_cost + self.cached_monthly_cost
+        return _per_million(cost, self.volume.miss_tokens + self.volume.cached_tokens)
+
+    @property
+    def all_per_mtok(self) -> float | None:
+        return _per_million(self.monthly_total, self.volume.total_tokens)
+
+
+def token_cost(
+    cost: Cost, volume: TokenVolume, *, context_share: float, aggregated_prefill_share: float | None = None
+) -> TokenCost:
+    """Split the monthly cost of a plan over the kinds of tokens that cause it.
+
+    Formula:     P and line -> input; RLD and MD -> output; AGG -> prefill share to input, rest to output;
+                 credits of a site in proportion to what it credits; of the input part, context_share -> cached,
+                 rest -> missed
+    Parameters:  cost; volume per month [tokens]; context_share, share of prefill time that is only there because
+                 of cached context, 1 - E[t(m, 0)] / E[t(m, c)]; aggregated_prefill_share, share of busy time that
+                 aggregated instances prefill (needed if the plan has such pools)
+    Returns:     TokenCost; its parts add up to cost.monthly_total
+    Raises:      DomainError for shares outside [0, 1], or a missing share of aggregated pools.
+    Holds when:  a cached token costs what it adds to prefill; holding it in memory is paid with the pool.
+    References:  configiq-10
+    """
+    _share("context_share", context_share)
+    weights = [_input_share(item, aggregated_prefill_share) for item in cost.items]
+    priced = [(item.monthly_cost, share) for item, share in zip(cost.items, weights, strict=True) if share is not None]
+    paid = math.fsum(amount for amount, _ in priced)
+    input_part = math.fsum(amount * share for amount, share in priced)
+    # Credits (owned chips) have no role of their own: they lower both sides alike.
+    input_cost = cost.monthly_total * (input_part / paid if paid > 0 else 0.0)
+    cached = input_cost * (context_share if volume.cached_tokens > 0 else 0.0)
+    return TokenCost(
+        currency=cost.currency,
+        miss_monthly_cost=input_cost - cached,
+        cached_monthly_cost=cached,
+        output_monthly_cost=cost.monthly_total - input_cost,
+        volume=volume,
+    )
+
+
+def _input_share(item: CostItem, aggregated_prefill_share: float | None) -> float | None:
+    if item.role in (Role.PREFILL, ROLE_LINE):
+        return 1.0
+    if item.role in (Role.RELAY, Role.DECODE):
+        return 0.0
+    if item.role == ROLE_SITE:
+        return None
+    if aggregated_prefill_share is None:
+        raise DomainError("aggregated_prefill_share", "must be given for a plan with aggregated pools", None)
+    return _share("aggregated_prefill_share", aggregated_prefill_share)
+
+
+def _share(name: str, value: float) -> float:
+    if not 0 <= value <= 1:
+        raise DomainError(name, "must lie between 0 and 1", value)
+    return value
+
+
+def _per_million(cost: float, tokens: float) -> float | None:
+    return cost / tokens * MILLION if tokens > 0 else None
