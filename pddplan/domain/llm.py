@@ -110,6 +110,8 @@ class LatentAttention:
     """None = queries are projected directly."""
     gate_width: int = 0
     """As in GroupedAttention."""
+    shares_kv: bool = False
+    """As in GroupedAttention."""
     indexer: Indexer | None = None
 
 
@@ -225,8 +227,9 @@ class Llm:
     """Layers of the multi-token-prediction blocks; not in the totals."""
     mtp_depth: int = 0
     """Draft tokens that the checkpoint's own blocks can give (0 = no MTP)."""
-    position_embeddings: int = 0
-    """Rows of a learned position table (OPT, GPT-2)."""
+    lookup_parameters: int = 0
+    """Values of tables beside the token embedding of which a token reads single rows (learned positions,
+    per-layer embeddings)."""
     extra_parameters: int = 0
     """Dense parameters outside these formulas that every token passes (stated by a profile, never guessed)."""
     tower_parameters: int = 0

@@ -269,6 +269,7 @@ def layer_entries(attention: Attention | None, fmt: KvFormat) -> tuple[KvCompone
             main = KvComponent(
                 _entry_bytes(attention.kv_lora_rank, attention.rope_dim, fmt),
                 read_limit=attention.indexer.top_k if attention.indexer else None,
+                stored=not attention.shares_kv,
             )
             return (main, *_index_keys(attention.indexer, fmt, tokens_per_entry=1))
         case CompressedAttention():

@@ -109,7 +109,7 @@ def latent_attention_parameters(attention: LatentAttention, hidden: int) -> floa
     width = attention.heads * (attention.nope_dim + attention.rope_dim)
     rank = attention.q_lora_rank
     query = hidden * width if rank is None else rank * (hidden + width)
-    down = hidden * (attention.kv_lora_rank + attention.rope_dim)
+    down = 0 if attention.shares_kv else hidden * (attention.kv_lora_rank + attention.rope_dim)
     up = latent_expansion_parameters(attention)
     value = attention.heads * attention.v_dim
     return (
@@ -269,7 +269,7 @@ def parameters(llm: Llm) -> Parameters:
     """Parameters of a model, by part.
 
     Formula:     sum over layers, plus V d for the embedding, V d for an untied head, one last norm,
-                 and learned positions; MTP blocks are not counted
+                 and other lookup tables; MTP blocks are not counted
     Parameters:  llm
     Returns:     Parameters
     Raises:      nothing
@@ -284,10 +284,9 @@ def parameters(llm: Llm) -> Parameters:
     sums["norms"] += llm.hidden
     sums["dense"] += llm.extra_parameters
     table = float(llm.vocab * llm.hidden)
-    positions = float(llm.position_embeddings * llm.hidden)
     return Parameters(
         **sums,
-        embedding=table + positions,
+        embedding=table + llm.lookup_parameters,
         head=0.0 if llm.tied_embeddings else table,
         tower=float(llm.tower_parameters),
     )
