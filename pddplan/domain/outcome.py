@@ -132,6 +132,8 @@ class Outcome:
     violations: tuple[Violation, ...] = ()
     binding: tuple[Binding, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    tpot: Percentiles | None = None
+    """Over requests; ``tpot_s`` is its mean."""
     ttft_by_path: Mapping[str, Percentiles] = field(default_factory=dict)
     ttft_by_class: tuple[Percentiles, ...] = ()
     notes: tuple[str, ...] = ()

@@ -69,6 +69,37 @@ class PreparedLatency:
         covered = 1.0 - (self.coefficient * decay).sum(axis=-1)
         return np.where(beyond >= 0.0, np.clip(covered, 0.0, 1.0), 0.0)
 
+    def flat(self) -> PreparedLatency:
+        """All rows as one group, shape (1, rows)."""
+        terms = self.rate_per_s.shape[-1]
+        return PreparedLatency(
+            self.shift_s.reshape(1, -1), self.coefficient.reshape(1, -1, terms), self.rate_per_s.reshape(1, -1, terms)
+        )
+
+    def transposed(self) -> PreparedLatency:
+        """Shape (paths, classes) turned into (classes, paths)."""
+        return PreparedLatency(
+            self.shift_s.T, self.coefficient.transpose(1, 0, 2), self.rate_per_s.transpose(1, 0, 2)
+        )
+
+
+def stacked(latencies: Sequence[LatencySum]) -> tuple[PreparedLatency, Array]:
+    """Latencies of several paths as rows of one array, with their means; shapes (paths, classes)."""
+    ready = [latency.prepared() for latency in latencies]
+    most = max(one.rate_per_s.shape[-1] for one in ready)
+
+    def padded(values: Array) -> Array:
+        return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, most - values.shape[-1])])
+
+    return (
+        PreparedLatency(
+            np.stack([one.shift_s for one in ready]),
+            np.stack([padded(one.coefficient) for one in ready]),
+            np.stack([padded(one.rate_per_s) for one in ready]),
+        ),
+        np.stack([latency.mean_s for latency in latencies]),
+    )
+
 
 def prepare(shift_s: Array, terms: Sequence[Wait]) -> PreparedLatency:
     """Partial fractions of a sum of (atom, exponential) terms.

@@ -1,0 +1,78 @@
+"""THE one evaluator: what a plan does with the traffic, what it costs, and which promises it keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pddplan.domain.outcome import Cost, Outcome, Percentiles
+from pddplan.domain.plan import Plan
+from pddplan.domain.workload import Array
+from pddplan.economics.costs import bcr, plan_cost
+from pddplan.evaluate.flows import System, system
+from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.findings import assumptions, bindings, line_loads, notes, pool_loads, violations
+from pddplan.paths.latency import LatencySum, stacked
+from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
+
+
+def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outcome:
+    """Metrics of a plan under its rate: percentiles, utilisations, cost, broken promises.
+
+    ``cost`` given skips pricing (for the simulator's and tests' sake). Closed forms throughout; the optimiser
+    uses the same functions (evaluate.flows, evaluate.path_result, evaluate.stages).
+    """
+    solved = system(problem, plan)
+    flow = solved.flow_rps
+    ttft_total, ttft_paths, ttft_classes = _percentiles([r.ttft for r in solved.results], flow, detail=True)
+    e2e_total, _, _ = _percentiles([r.e2e for r in solved.results], flow, detail=False)
+    tpot = tpot_percentiles(solved, plan)
+    priced = plan_cost(plan, problem.sites, problem.chips) if cost is None else cost
+    gap = np.array([r.worst_gap_s for r in solved.results])
+    pools, lines = pool_loads(problem, plan, solved), line_loads(plan, solved)
+    broken = violations(problem, plan, solved, ttft=ttft_total, e2e=e2e_total, tpot=tpot)
+    goodput = 0.0 if broken else plan.rate_rps
+    total = float(flow.sum())
+    tokens = float((flow * problem.workload.classes.output_tokens).sum())
+    relayed = sum(float(np.dot(rate, r.relay_tokens)) for rate, r in zip(flow, solved.results, strict=True))
+    return Outcome(
+        plan=plan,
+        goodput_rps=goodput,
+        bcr=bcr(goodput, priced),
+        cost=priced,
+        ttft=ttft_total,
+        tpot_s=tpot.mean,
+        tpot=tpot,
+        worst_itl_s=float(gap[flow > 0].max()) if (flow > 0).any() else 0.0,
+        e2e=e2e_total,
+        pools=pools,
+        lines=lines,
+        path_share={
+            path.id: float(rate.sum()) / total if total > 0 else 0.0 for path, rate in zip(plan.paths, flow, strict=True)
+        },
+        relay_token_share=relayed / tokens if tokens > 0 else 0.0,
+        violations=broken,
+        binding=bindings(problem, solved, ttft=ttft_total, tpot=tpot, pools=pools, lines=lines),
+        assumptions=assumptions(problem, plan),
+        ttft_by_path={path.id: one for path, one in zip(plan.paths, ttft_paths, strict=True)},
+        ttft_by_class=ttft_classes,
+        notes=notes(problem, plan, solved),
+    )
+
+
+def _percentiles(
+    latencies: list[LatencySum], flow: Array, *, detail: bool
+) -> tuple[Percentiles, tuple[Percentiles, ...], tuple[Percentiles, ...]]:
+    """Percentiles over everything, per path and per class of latencies with rows (paths, classes)."""
+    ready, mean = stacked(latencies)
+    total = mixture_percentiles(ready.flat(), flow.reshape(1, -1), mean_s=mean.reshape(1, -1))[0]
+    if not detail:
+        return total, (), ()
+    by_path = mixture_percentiles(ready, flow, mean_s=mean)
+    by_class = mixture_percentiles(ready.transposed(), flow.T, mean_s=mean.T)
+    return total, by_path, by_class
+
+
+def tpot_percentiles(solved: System, plan: Plan) -> Percentiles:
+    """TPOT over requests: per request (E2E - TTFT) / (O - 1), at the mean batch each pool runs at."""
+    values = np.array([r.tpot_s for r in solved.results]).ravel()
+    return weighted_percentiles(values, solved.flow_rps.ravel())

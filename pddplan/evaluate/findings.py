@@ -1,0 +1,235 @@
+"""What there is to say about an evaluated plan: loads, broken promises, what binds, what it leans on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pddplan.domain.outcome import Assumption, Binding, LineLoad, Percentiles, PoolLoad, Violation
+from pddplan.domain.plan import PathKind, Plan, Role
+from pddplan.domain.provenance import Basis
+from pddplan.evaluate.flows import System
+from pddplan.evaluate.problem import Problem
+from pddplan.paths.latency import LatencySum, stacked
+from pddplan.paths.mixture import QUANTILES, mixture_percentiles
+from pddplan.queueing.wait import Wait
+from pddplan.units import bytes_per_s_to_gbps
+
+NEAR_LIMIT = 0.97
+"""A promise used to this share counts as binding."""
+NO_TRANSFER = Percentiles(0.0, 0.0, 0.0, 0.0)
+
+
+def wait_percentiles(wait: Wait) -> Percentiles:
+    """Percentiles of one wait [s]."""
+    p50, p90, p99 = (float(wait.quantile_s(q)) for q in QUANTILES)
+    return Percentiles(p50, p90, p99, float(wait.mean_s))
+
+
+def pool_loads(problem: Problem, plan: Plan, solved: System) -> tuple[PoolLoad, ...]:
+    """Loads of all pools, in the plan's order."""
+    loads = []
+    for pool in plan.pools:
+        prefill = solved.states.prefill.get(pool.id)
+        point = solved.states.decode.get(pool.id)
+        if pool.role is Role.PREFILL and prefill is not None:
+            loads.append(
+                PoolLoad(
+                    pool=pool.id,
+                    utilization=prefill.utilization,
+                    mean_service_s=prefill.service.mean,
+                    wait=wait_percentiles(prefill.stage.wait),
+                    batch=None,
+                    batch_cap=None,
+                    batch_cap_reason=None,
+                )
+            )
+        elif point is not None:
+            wait = prefill.stage.wait if prefill is not None else point.wait
+            loads.append(
+                PoolLoad(
+                    pool=pool.id,
+                    utilization=point.utilization,
+                    mean_service_s=point.holding_s,
+                    wait=wait_percentiles(wait),
+                    batch=point.batch,
+                    batch_cap=float(point.cap.batch),
+                    batch_cap_reason=point.cap.reason,
+                    step_s=point.step_s,
+                )
+            )
+    return tuple(loads)
+
+
+def line_loads(plan: Plan, solved: System) -> tuple[LineLoad, ...]:
+    """Loads of all lines taken, with the transfer times over the mix that crosses them."""
+    loads = []
+    for taken in plan.lines:
+        state = solved.states.lines.get(taken.line)
+        if state is None:
+            continue
+        rows = [i for i, r in enumerate(solved.results) if r.path.line == taken.line and r.transfer is not None]
+        transfer = NO_TRANSFER
+        if rows:
+            sums: list[LatencySum] = []
+            weights = []
+            for i in rows:
+                crossing = solved.results[i].transfer
+                assert crossing is not None  # noqa: S101 - rows were chosen so
+                sums.append(crossing)
+                weights.append(np.where(solved.results[i].payload_bytes > 0, solved.flow_rps[i], 0.0))
+            ready, mean = stacked(sums)
+            weight = np.concatenate(weights)[None]
+            if weight.sum() > 0:
+                transfer = mixture_percentiles(ready.flat(), weight, mean_s=mean.reshape(1, -1))[0]
+        loads.append(
+            LineLoad(
+                line=taken.line,
+                gbps=taken.gbps,
+                count=taken.count,
+                mean_gbps=bytes_per_s_to_gbps(state.mean_bytes_per_s),
+                utilization=state.utilization,
+                transfer=transfer,
+                limit=state.rate.limit,
+            )
+        )
+    return tuple(loads)
+
+
+def violations(
+    problem: Problem, plan: Plan, solved: System, *, ttft: Percentiles, e2e: Percentiles, tpot: Percentiles
+) -> tuple[Violation, ...]:
+    """Every promise and physical limit that the plan breaks."""
+    promises = problem.workload.promises
+    asked = [
+        ("TTFT P50", promises.ttft_p50_s, ttft.p50),
+        ("TTFT P90", promises.ttft_p90_s, ttft.p90),
+        ("TTFT P99", promises.ttft_p99_s, ttft.p99),
+        ("TPOT P90", promises.tpot_s, tpot.p90),
+        ("E2E P50", promises.e2e_p50_s, e2e.p50),
+        ("E2E P90", promises.e2e_p90_s, e2e.p90),
+        ("E2E P99", promises.e2e_p99_s, e2e.p99),
+    ]
+    found = [Violation(name, limit, got, "s") for name, limit, got in asked if limit is not None and not got <= limit]
+    for pool in plan.pools:
+        prefill, point = solved.states.prefill.get(pool.id), solved.states.decode.get(pool.id)
+        load = max(prefill.utilization if prefill else 0.0, point.utilization if point else 0.0)
+        if load >= 1.0:
+            found.append(Violation(f"capacity of pool {pool.id}", 1.0, load, "utilization"))
+        if point is not None and pool.batch is not None and pool.batch > point.cap.memory_batch:
+            found.append(
+                Violation(
+                    f"{point.cap.memory_reason} batch of pool {pool.id}",
+                    float(point.cap.memory_batch),
+                    float(pool.batch),
+                    "sequences",
+                )
+            )
+    for taken in plan.lines:
+        state = solved.states.lines.get(taken.line)
+        if state is not None and state.utilization >= 1.0:
+            found.append(Violation(f"capacity of line {taken.line}", 1.0, state.utilization, "utilization"))
+    unrouted = np.abs(np.asarray(plan.share).sum(axis=0) - 1.0)
+    routed = problem.workload.classes.weight > 0
+    if (unrouted[routed] > 1e-6).any():
+        worst = float(np.asarray(plan.share).sum(axis=0)[routed][np.argmax(unrouted[routed])])
+        found.append(Violation("share of a class that is routed", 1.0, worst, "share"))
+    return tuple(found)
+
+
+def bindings(
+    problem: Problem,
+    solved: System,
+    *,
+    ttft: Percentiles,
+    tpot: Percentiles,
+    pools: tuple[PoolLoad, ...],
+    lines: tuple[LineLoad, ...],
+) -> tuple[Binding, ...]:
+    """Promises and capacities that are used nearly whole."""
+    promises = problem.workload.promises
+    asked = [
+        ("TTFT P50", promises.ttft_p50_s, ttft.p50),
+        ("TTFT P90", promises.ttft_p90_s, ttft.p90),
+        ("TTFT P99", promises.ttft_p99_s, ttft.p99),
+        ("TPOT P90", promises.tpot_s, tpot.p90),
+    ]
+    tight = [Binding(name, got, limit, "s") for name, limit, got in asked if limit is not None and got >= NEAR_LIMIT * limit]
+    warn = problem.settings.warn_utilization
+    for load in pools:
+        if load.utilization >= warn:
+            reason = f" (batch capped by {load.batch_cap_reason})" if load.batch_cap_reason else ""
+            tight.append(Binding(f"capacity of pool {load.pool}{reason}", load.utilization, 1.0, "utilization"))
+    for line in lines:
+        if line.utilization >= warn:
+            tight.append(Binding(f"capacity of line {line.line} ({line.limit})", line.utilization, 1.0, "utilization"))
+    return tuple(tight)
+
+
+def assumptions(problem: Problem, plan: Plan) -> tuple[Assumption, ...]:
+    """Numbers nobody measured that this plan really uses, weakest basis last."""
+    used = {"decode_slot_scv", "discipline"}
+    kinds = {path.kind for path in plan.paths}
+    if any(path.line is not None for path in plan.paths):
+        used |= {"overlap"}
+    if PathKind.P_RLD_MD in kinds:
+        used |= {"handover", "handover_threshold_tokens", "handover_overhead_s", "token_id_bytes"}
+    if kinds & {PathKind.P_RLD_MD, PathKind.P_RLD} or any(
+        path.line is None and path.kind is PathKind.P_MD for path in plan.paths
+    ):
+        used |= {"rdma_efficiency", "rdma_latency_s"}
+    found = [item for item in problem.settings.assumptions() if item.name in used]
+    seen = set()
+    for pool in plan.pools:
+        instance = problem.instance_of(pool)
+        key = (pool.chip, instance.basis)
+        if instance.basis > Basis.MEASURED and key not in seen:
+            seen.add(key)
+            found.append(
+                Assumption(f"speed of {pool.chip}", f"instances {pool.shape}", instance.basis, "chip and efficiency profiles")
+            )
+    return tuple(sorted(found, key=lambda item: item.basis))
+
+
+def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
+    """Remarks: what TTFT holds, what runs near its limit, what was not checked."""
+    said = ["TTFT counts from arrival to the first output token leaving the decoding pool: " + _hops(plan)]
+    warn = problem.settings.warn_utilization
+    for pool in plan.pools:
+        prefill, point = solved.states.prefill.get(pool.id), solved.states.decode.get(pool.id)
+        load = max(prefill.utilization if prefill else 0.0, point.utilization if point else 0.0)
+        if warn < load < 1.0:
+            said.append(
+                f"pool {pool.id} runs at {load:.0%}: waits grow without bound towards 100 %, and above {warn:.0%} "
+                "a capacity error of a few per cent decides; plan a margin at least as large as the error of its speed"
+            )
+    for taken in plan.lines:
+        state = solved.states.lines.get(taken.line)
+        if state is None:
+            continue
+        if warn < state.utilization < 1.0:
+            said.append(f"line {taken.line} runs at {state.utilization:.0%}: transfers there are long and spread widely")
+        if state.rate.limit != "line":
+            cause = "TCP window over RTT (BDP)" if state.rate.limit == "window" else "packet loss (Mathis)"
+            said.append(f"line {taken.line} carries less than its tier: {cause} binds with {state.rate.flows} flows")
+    for path, rate in zip(plan.paths, solved.flow_rps, strict=True):
+        if path.kind is PathKind.P_RLD:
+            odd, classes = problem.workload.odd_traffic, problem.workload.classes
+            fits = (classes.miss_decode_tokens >= odd.min_transfer_tokens) & (
+                classes.output_tokens <= odd.max_output_tokens
+            )
+            if (rate[~fits] > 0).any():
+                said.append(
+                    f"path {path.id} finishes requests on the relay pool that are not odd traffic: the decode-side "
+                    "cache falls behind and load drifts to the relay until it overloads"
+                )
+    return tuple(said)
+
+
+def _hops(plan: Plan) -> str:
+    hops = {
+        PathKind.P_MD: "P-MD = prefill wait + prefill + KV transfer + slot wait + first step",
+        PathKind.P_RLD_MD: "P-RLD-MD = prefill wait + prefill + RDMA + relay slot wait + first relay step",
+        PathKind.P_RLD: "P-RLD = prefill wait + prefill + RDMA + relay slot wait + first relay step",
+        PathKind.AGGREGATED: "AGG = prefill wait + prefill + slot wait + first step",
+    }
+    return "; ".join(hops[kind] for kind in sorted({path.kind for path in plan.paths}))

@@ -1,0 +1,225 @@
+"""From a plan to the states of its pools and lines: who sends how much to whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pddplan.domain.plan import Path, PathKind, Plan, Pool, Role
+from pddplan.domain.workload import Array
+from pddplan.errors import InputError
+from pddplan.errors import Problem as Fault
+from pddplan.evaluate.path_result import PathResult, States, path_result, transfer_of
+from pddplan.evaluate.problem import DecodeWork, Problem
+from pddplan.evaluate.stages import LineState, PrefillState, decode_state, line_state, prefill_state
+from pddplan.paths.decoding import DecodePoint
+from pddplan.queueing.flows import departure_scv, split_scv, superposed_scv
+
+_ROUNDS = 4
+"""Rounds of the fixed point between relay, line and main decode; they differ by less than 1e-4 after three."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """A plan under load."""
+
+    flow_rps: Array
+    """Requests per second, shape (paths, classes)."""
+    states: States
+    results: tuple[PathResult, ...]
+    """Aligned with ``plan.paths``."""
+
+
+def system(problem: Problem, plan: Plan) -> System:
+    """Solve the flows: prefill feeds lines, lines set relay occupancy, relay tokens relieve main decode."""
+    flow = flows(problem, plan)
+    prefill = {
+        pool.id: _prefill(problem, plan, pool, flow)
+        for pool in plan.pools
+        if pool.role in (Role.PREFILL, Role.AGGREGATED)
+    }
+    lines = {
+        line_plan.line: _line(problem, plan, line_plan.line, flow, prefill, ids_bytes_per_s=0.0)
+        for line_plan in plan.lines
+        if line_plan.count > 0
+    }
+    states = States(prefill, lines, _first_decode_guess(problem, plan, flow))
+    results: tuple[PathResult, ...] = ()
+    for _ in range(_ROUNDS if any(path.kind is PathKind.P_RLD_MD for path in plan.paths) else 1):
+        results = tuple(path_result(problem, plan, path, states) for path in plan.paths)
+        states = States(prefill, lines, _decode(problem, plan, flow, results))
+        lines = {
+            line_id: _line(
+                problem, plan, line_id, flow, prefill, ids_bytes_per_s=_ids(problem, plan, line_id, flow, results)
+            )
+            for line_id in lines
+        }
+        states = States(prefill, lines, states.decode)
+    results = tuple(path_result(problem, plan, path, states) for path in plan.paths)
+    return System(flow, states, results)
+
+
+def flows(problem: Problem, plan: Plan) -> Array:
+    """Requests per second of each (path, class): rate x class weight x share."""
+    classes = problem.workload.classes
+    share = np.asarray(plan.share, dtype=float)
+    if share.shape != (len(plan.paths), classes.count):
+        raise InputError(
+            Fault(
+                what=f"plan.share has shape {share.shape}, but the plan has {len(plan.paths)} paths "
+                f"and the workload {classes.count} classes",
+                fix="give one row per path and one column per class",
+                where="plan.share",
+            )
+        )
+    return plan.rate_rps * classes.weight * share
+
+
+def _prefill(problem: Problem, plan: Plan, pool: Pool, flow: Array) -> PrefillState:
+    mine = flow[[path.prefill == pool.id for path in plan.paths]].sum(axis=0)
+    total = float(flow.sum())
+    part = float(mine.sum()) / total if total > 0 else 0.0
+    scv = float(split_scv(part, scv=problem.workload.arrival.scv))
+    return prefill_state(problem, pool, class_rate_rps=mine, arrival_scv=scv)
+
+
+def _line(
+    problem: Problem,
+    plan: Plan,
+    line_id: str,
+    flow: Array,
+    prefill: dict[str, PrefillState],
+    *,
+    ids_bytes_per_s: float,
+) -> LineState:
+    taken = next(item for item in plan.lines if item.line == line_id)
+    rates, payloads, feeds, feed_rates = [], [], [], []
+    for path, requests in zip(plan.paths, flow, strict=True):
+        if path.line != line_id or path.kind is PathKind.P_RLD:
+            continue
+        pool = plan.pool(path.prefill)
+        payload = problem.payload_bytes(pool, decode_cache=path.decode_cache)
+        rates.append(requests)
+        payloads.append(payload)
+    for pool in plan.pools:
+        if pool.id not in prefill:
+            continue
+        onto = [path.line == line_id and path.kind is not PathKind.P_RLD and path.prefill == pool.id for path in plan.paths]
+        through = flow[[path.prefill == pool.id for path in plan.paths]].sum()
+        sent = flow[onto].sum()
+        if sent <= 0:
+            continue
+        state = prefill[pool.id]
+        leaving = departure_scv(
+            servers=pool.instances,
+            utilization=state.utilization,
+            arrival_scv=state.arrival_scv,
+            service_scv=state.service.scv,
+        )
+        feeds.append(float(split_scv(float(sent / through), scv=leaving)))
+        feed_rates.append(float(sent))
+    size = problem.workload.classes.count
+    transfer_rates = np.concatenate(rates) if rates else np.zeros(size)
+    payload_bytes = np.concatenate(payloads) if payloads else np.zeros(size)
+    line = problem.sites.lines[line_id]
+    first = line_state(line, taken.gbps, count=taken.count, transfer_rate_rps=transfer_rates, payload_bytes=payload_bytes)
+    scv = superposed_scv(np.array(feed_rates), scvs=np.array(feeds), utilization=first.utilization) if feeds else 1.0
+    return line_state(
+        line,
+        taken.gbps,
+        count=taken.count,
+        transfer_rate_rps=transfer_rates,
+        payload_bytes=payload_bytes,
+        extra_bytes_per_s=ids_bytes_per_s,
+        arrival_scv=scv,
+    )
+
+
+def _ids(problem: Problem, plan: Plan, line_id: str, flow: Array, results: tuple[PathResult, ...]) -> float:
+    """Bytes per second of token ids on a line."""
+    total = 0.0
+    for path, requests, result in zip(plan.paths, flow, results, strict=True):
+        if path.line == line_id and path.kind is PathKind.P_RLD_MD:
+            total += float(np.dot(requests, result.relay_tokens)) * problem.settings.token_id_bytes
+    return total
+
+
+def decode_users(plan: Plan, pool: Pool) -> list[tuple[int, Path]]:
+    """Paths that decode in a pool, with their index."""
+    own = []
+    for index, path in enumerate(plan.paths):
+        decoders = {path.relay, path.decode} if path.kind is not PathKind.AGGREGATED else {path.prefill, path.decode}
+        if pool.id in decoders:
+            own.append((index, path))
+    return own
+
+
+def _first_decode_guess(problem: Problem, plan: Plan, flow: Array) -> dict[str, DecodePoint]:
+    """Decoding pools as if each request made all its tokens in each of them."""
+    guess = {}
+    output = problem.workload.classes.output_tokens
+    for pool in plan.pools:
+        if pool.role is Role.PREFILL:
+            continue
+        mine = [index for index, _ in decode_users(plan, pool)]
+        requests = flow[mine].sum(axis=0) if mine else np.zeros_like(output)
+        tokens = 1.0 + 0.0 * output if pool.role is Role.RELAY else output
+        guess[pool.id] = _point(problem, pool, requests[None], tokens[None], np.zeros((1, output.size)), 0.0)
+    return guess
+
+
+def _decode(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult, ...]) -> dict[str, DecodePoint]:
+    points = {}
+    output = problem.workload.classes.output_tokens
+    for pool in plan.pools:
+        if pool.role is Role.PREFILL:
+            continue
+        users = decode_users(plan, pool)
+        rows = [index for index, _ in users]
+        if not rows:
+            points[pool.id] = _point(
+                problem, pool, np.zeros((1, output.size)), output[None], np.zeros((1, output.size)), 0.0
+            )
+            continue
+        requests = flow[rows]
+        total = max(float(requests.sum()), 1e-300)
+        if pool.role is Role.RELAY:
+            relayed = np.array([path.kind is PathKind.P_RLD_MD for _, path in users])[:, None]
+            tokens = np.where(relayed, 0.0, output)
+            held = np.where(relayed, np.array([results[i].relay_hold_s for i in rows]), 0.0)
+            points[pool.id] = _point(problem, pool, requests, tokens, held, 0.0)
+        else:
+            tokens = np.array([results[i].main_tokens for i in rows])
+            stop = float((requests * np.array([results[i].main_extend_s for i in rows])).sum()) / total
+            if pool.role is Role.AGGREGATED:
+                mine = [path.prefill == pool.id for _, path in users]
+                stop += float((requests[mine] * problem.prefill_s(pool)).sum()) / total
+            points[pool.id] = _point(problem, pool, requests, tokens, np.zeros_like(tokens), stop)
+    return points
+
+
+def _point(
+    problem: Problem, pool: Pool, requests: Array, tokens: Array, held_s: Array, prefill_s: float
+) -> DecodePoint:
+    """Decode state of a pool from rows (paths) of requests, tokens made here, and seconds held besides."""
+    classes = problem.workload.classes
+    total = float(requests.sum())
+    weight = requests / total if total > 0 else np.broadcast_to(classes.weight / len(requests), requests.shape)
+    made = float((weight * tokens).sum())
+    # a long answer is in flight longer: contexts are weighted by the time they stay
+    stay = weight * np.where(held_s > 0, held_s / max(float(held_s.max()), 1e-300), tokens / max(float(tokens.max()), 1e-300))
+    stay = stay if stay.sum() > 0 else weight
+    stay = stay / stay.sum()
+    work = DecodeWork(
+        tokens_per_request=made,
+        step_tokens=float((stay * (classes.input_tokens + 0.5 * classes.output_tokens)).sum()),
+        memory_tokens=float((stay * (classes.input_tokens + classes.output_tokens)).sum()),
+        extra_holding_s=float((weight * held_s).sum()),
+        prefill_s=prefill_s,
+        holding_scv=problem.settings.decode_slot_scv,
+    )
+    return decode_state(problem, pool, work, request_rate_rps=total)
+
+
+__all__ = ["System", "decode_users", "flows", "system", "transfer_of"]

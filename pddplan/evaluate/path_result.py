@@ -1,0 +1,189 @@
+"""What a request of each class meets on one path, once the states of pools and lines are known.
+
+No shares are needed here: the optimiser asks the same functions for the constants of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pddplan.domain.plan import Path, PathKind, Plan, Pool
+from pddplan.domain.workload import Array
+from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.stages import LineState, PrefillState
+from pddplan.paths.decoding import DecodePoint
+from pddplan.paths.first_token import DecodeStage, first_token
+from pddplan.paths.handover import Handover, extend_decode
+from pddplan.paths.latency import LatencySum
+from pddplan.paths.relay import Relay, relay
+from pddplan.paths.transfer import TransferStage, hidden_prefill_s, transfer_latency
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class States:
+    """States of all pools and lines, by id."""
+
+    prefill: Mapping[str, PrefillState]
+    lines: Mapping[str, LineState]
+    decode: Mapping[str, DecodePoint]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathResult:
+    """One path, per class (last axis)."""
+
+    path: Path
+    ttft: LatencySum
+    e2e: LatencySum
+    transfer: LatencySum | None
+    """Over the line; None when no line is crossed."""
+    payload_bytes: Array
+    """On the line, token ids included."""
+    relay_tokens: Array
+    """Output tokens made by the relay pool."""
+    relay_hold_s: Array
+    """Time a relay slot is held."""
+    main_tokens: Array
+    """Output tokens made by the main (or aggregated) pool."""
+    main_extend_s: Array
+    """Time of main decode taken by multi-token steps of hand-overs."""
+    tpot_s: Array
+    """(E2E - TTFT) / (O - 1), mean of the class."""
+    worst_gap_s: Array
+    """Longest gap between two output tokens."""
+
+
+def transfer_of(problem: Problem, plan: Plan, path: Path, states: States) -> LatencySum:
+    """KV from the prefill pool to the main pool: over the line, or over RDMA inside a site."""
+    pool = plan.pool(path.prefill)
+    service = states.prefill[path.prefill].stage.service_s
+    hidden = hidden_prefill_s(service, layers=problem.layers, overlap=problem.settings.overlap)
+    stage = states.lines[path.line].stage if path.line is not None else rdma_stage(problem, pool)
+    return transfer_latency(stage, problem.payload_bytes(pool, decode_cache=path.decode_cache), hidden_s=hidden)
+
+
+def rdma_stage(problem: Problem, pool: Pool) -> TransferStage:
+    """The fabric inside a site as a line without contention."""
+    return TransferStage(problem.rdma_bytes_per_s(pool), rtt_s=2.0 * problem.settings.rdma_latency_s)
+
+
+def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> PathResult:
+    """Latencies, tokens and occupancies of one path for every class."""
+    if path.kind is PathKind.P_RLD_MD:
+        return _relayed(problem, plan, path, states)
+    classes = problem.workload.classes
+    output = classes.output_tokens
+    zero = np.zeros_like(output)
+    prefill = states.prefill[path.prefill].stage
+    on_relay = path.kind is PathKind.P_RLD
+    decoder = path.relay if on_relay else path.prefill if path.kind is PathKind.AGGREGATED else path.decode
+    point = states.decode[_given(decoder, path)]
+    payload, crossing = zero, None
+    if path.kind is PathKind.AGGREGATED:
+        moved = LatencySum(zero)
+    elif on_relay:
+        moved = _to_relay(problem, plan.pool(path.prefill))
+    else:
+        moved = transfer_of(problem, plan, path, states)
+        if path.line is not None:
+            payload = problem.payload_bytes(plan.pool(path.prefill), decode_cache=path.decode_cache)
+            crossing = moved
+    ttft = first_token(path.kind, prefill, transfer=moved, decode=DecodeStage(point.step_s, point.wait))
+    gap = point.cap_step_s + zero
+    if path.kind is PathKind.AGGREGATED:
+        gap = gap + prefill.service_s.max()
+    return PathResult(
+        path=path,
+        ttft=ttft,
+        e2e=ttft.plus(np.maximum(output - 1.0, 0.0) * point.token_s),
+        transfer=crossing,
+        payload_bytes=payload,
+        relay_tokens=output if on_relay else zero,
+        relay_hold_s=output * point.token_s if on_relay else zero,
+        main_tokens=zero if on_relay else output,
+        main_extend_s=zero,
+        tpot_s=zero + point.token_s,
+        worst_gap_s=gap,
+    )
+
+
+def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathResult:
+    classes, settings = problem.workload.classes, problem.settings
+    output = classes.output_tokens
+    prefill = states.prefill[path.prefill].stage
+    near, far = states.decode[_given(path.relay, path)], states.decode[_given(path.decode, path)]
+    to_relay = _to_relay(problem, plan.pool(path.prefill))
+    ttft = first_token(path.kind, prefill, transfer=to_relay, decode=DecodeStage(near.step_s, near.wait))
+    crossing = transfer_of(problem, plan, path, states)
+    landed = crossing.plus(0.0, far.wait)
+    lead = to_relay.mean_s + near.wait.mean_s + near.step_s
+    token_s = near.token_s
+    relayed: Relay = relay(landed, lead_s=lead, token_s=token_s, output_tokens=output)
+    passed = _handover(problem, plan, path, states, eager_tokens=relayed.eager_tokens)
+    unfinished = landed.cdf(output * token_s + lead)
+    near_tokens = np.minimum(relayed.eager_tokens + unfinished * passed.extra_tokens, output)
+    far_tokens = output - near_tokens
+    decoding = near_tokens * token_s + far_tokens * far.token_s + unfinished * passed.gap_s
+    gaps = np.maximum(output - 1.0, 1.0)
+    ids = near_tokens * settings.token_id_bytes
+    payload = problem.payload_bytes(plan.pool(path.prefill), decode_cache=path.decode_cache)
+    after_first = np.where(output > 1.0, decoding * np.maximum(output - 1.0, 0.0) / np.maximum(output, 1.0), 0.0)
+    return PathResult(
+        path=path,
+        ttft=ttft,
+        e2e=ttft.plus(after_first),
+        transfer=crossing if path.line is not None else None,
+        payload_bytes=payload + ids if path.line is not None else 0.0 * output,
+        relay_tokens=near_tokens,
+        relay_hold_s=relayed.busy_s + near.step_s + unfinished * passed.occupancy_s,
+        main_tokens=far_tokens,
+        main_extend_s=unfinished * np.maximum(_extend_s(problem, plan, path, states)(relayed.eager_tokens) - far.step_s, 0.0),
+        tpot_s=after_first / gaps,
+        worst_gap_s=np.maximum(np.where(unfinished > 0, passed.gap_s, 0.0), max(near.cap_step_s, far.cap_step_s)),
+    )
+
+
+def _handover(problem: Problem, plan: Plan, path: Path, states: States, *, eager_tokens: Array) -> Handover:
+    settings = problem.settings
+    rtt_s = states.lines[path.line].stage.rtt_s if path.line is not None else 2.0 * settings.rdma_latency_s
+    return extend_decode(
+        eager_tokens,
+        mode=settings.handover,
+        threshold_tokens=settings.handover_threshold_tokens,
+        extend_s=_extend_s(problem, plan, path, states),
+        one_way_s=0.5 * rtt_s,
+        relay_token_s=states.decode[_given(path.relay, path)].token_s,
+        overhead_s=settings.handover_overhead_s,
+    )
+
+
+def _extend_s(problem: Problem, plan: Plan, path: Path, states: States) -> Callable[[Array], Array]:
+    """Step of main decode in which one sequence of the batch is extended by n tokens."""
+    pool = plan.pool(_given(path.decode, path))
+    instance = problem.instance_of(pool)
+    context = problem.workload.classes.input_tokens
+    step_s = states.decode[pool.id].step_s
+
+    single = np.asarray(instance.decode_step_s(batch=np.ones_like(context), context_tokens=context), dtype=float)
+
+    def extend_s(tokens: Array) -> Array:
+        # n tokens of one sequence cost like n sequences of one token that together read its KV once
+        many = np.maximum(tokens, 1.0)
+        alone = np.asarray(instance.decode_step_s(batch=many, context_tokens=context / many), dtype=float)
+        return step_s + np.maximum(alone - single, 0.0)
+
+    return extend_s
+
+
+def _to_relay(problem: Problem, pool: Pool) -> LatencySum:
+    """The whole KV of a request crosses to the relay pool inside the site."""
+    return transfer_latency(rdma_stage(problem, pool), problem.payload_bytes(pool, decode_cache=False))
+
+
+def _given(pool_id: str | None, path: Path) -> str:
+    if pool_id is None:
+        raise ValueError(f"path {path.id} of kind {path.kind} lacks a pool")
+    return pool_id

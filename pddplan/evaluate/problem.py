@@ -1,0 +1,165 @@
+"""Everything a plan is judged against, loaded once: traffic, places, chips, model, and speed of instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from pddplan.domain.chip import Chip
+from pddplan.domain.llm import Llm
+from pddplan.domain.plan import Pool, Shape
+from pddplan.domain.provenance import Basis
+from pddplan.domain.sites import Sites
+from pddplan.domain.workload import Array, Workload
+from pddplan.errors import InputError
+from pddplan.errors import Problem as Fault
+from pddplan.evaluate.settings import Settings
+from pddplan.paths.decoding import StepCurve, step_curve
+
+
+class KvBytes(Protocol):
+    """KV bytes of a sequence (see performance.kv.KvSize)."""
+
+    @property
+    def growing_bytes_per_token(self) -> float: ...
+
+    @property
+    def fixed_bytes(self) -> float: ...
+
+    def sequence_bytes(self, tokens: Array) -> Array: ...
+
+    def increment_bytes(self, *, total_tokens: Array, missing_tokens: Array) -> Array: ...
+
+
+class Instance(Protocol):
+    """Speed of one instance of a pool (see performance.instance.InstancePerformance)."""
+
+    @property
+    def chip_id(self) -> str: ...
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def kv(self) -> KvBytes: ...
+
+    @property
+    def basis(self) -> Basis: ...
+
+    def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array: ...
+
+    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: float = 1.0) -> Array: ...
+
+    def tokens_per_step(self, *, batch: float) -> float: ...
+
+    def max_batch(self, *, context_tokens: float) -> tuple[int, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeWork:
+    """What the mean request asks of a decoding pool."""
+
+    tokens_per_request: float
+    """Output tokens made in this pool."""
+    step_tokens: float
+    """Context that a step reads, mean over the sequences in flight."""
+    memory_tokens: float
+    """Context that a sequence in flight holds memory for (its full length)."""
+    extra_holding_s: float = 0.0
+    """Time a slot is held without making tokens."""
+    prefill_s: float = 0.0
+    """Work per request that stops decoding of the whole instance (prefill when aggregated, extend steps)."""
+    holding_scv: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """One sizing question. Immutable; ``memo`` only remembers what pure functions said.
+
+    ``llm`` may be None when every instance is a measured table: then nothing is known about its layers.
+    """
+
+    workload: Workload
+    sites: Sites
+    chips: Mapping[str, Chip]
+    llm: Llm | None
+    instance: Callable[[Pool], Instance]
+    """Speed of one instance of a pool; only chip, shape and dtypes of the pool may matter."""
+    settings: Settings = Settings()
+    memo: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
+
+    def instance_of(self, pool: Pool) -> Instance:
+        """The instance behind a pool, asked for once per kind."""
+        key = ("instance", *pool_kind(pool))
+        if key not in self.memo:
+            self.memo[key] = self.instance(pool)
+        found: Instance = self.memo[key]
+        return found
+
+    def prefill_s(self, pool: Pool) -> Array:
+        """Prefill time of each class on an idle instance of the pool [s]."""
+        key = ("prefill", *pool_kind(pool))
+        if key not in self.memo:
+            classes = self.workload.classes
+            self.memo[key] = np.asarray(
+                self.instance_of(pool).prefill_time_s(
+                    new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens
+                ),
+                dtype=float,
+            )
+        times: Array = self.memo[key]
+        return times
+
+    def curve(self, pool: Pool, work: DecodeWork) -> StepCurve:
+        """Step time of the pool's instance over all batches that its memory allows."""
+        key = ("curve", *pool_kind(pool), round(work.step_tokens, 1), round(work.memory_tokens, 1))
+        if key not in self.memo:
+            instance = self.instance_of(pool)
+            largest, _ = instance.max_batch(context_tokens=work.memory_tokens)
+            self.memo[key] = step_curve(instance, context_tokens=work.step_tokens, largest_batch=max(largest, 1))
+        curve: StepCurve = self.memo[key]
+        return curve
+
+    def payload_bytes(self, pool: Pool, *, decode_cache: bool) -> Array:
+        """KV that leaves a prefill pool per request: what the decode side misses, or all of it [bytes]."""
+        key = ("payload", *pool_kind(pool), decode_cache)
+        if key not in self.memo:
+            classes = self.workload.classes
+            missing = classes.miss_decode_tokens if decode_cache else classes.input_tokens
+            self.memo[key] = np.asarray(
+                self.instance_of(pool).kv.increment_bytes(
+                    total_tokens=classes.input_tokens, missing_tokens=missing
+                ),
+                dtype=float,
+            )
+        payload: Array = self.memo[key]
+        return payload
+
+    def rdma_bytes_per_s(self, pool: Pool) -> float:
+        """Rate at which one instance of the pool sends KV inside its site [bytes/s]."""
+        if self.settings.rdma_bytes_per_s is not None:
+            return self.settings.rdma_bytes_per_s
+        chip = self.chips.get(pool.chip)
+        nic = chip.nic_bytes_per_s if chip is not None else None
+        if not nic:
+            raise InputError(
+                Fault(
+                    what=f"chip {pool.chip!r} has no NIC rate, so KV transfers inside site {pool.site!r} cannot be timed",
+                    fix="add nic_gbps to the chip profile, or give the setting rdma_bytes_per_s",
+                    where=f"pool {pool.id}",
+                )
+            )
+        return nic * pool.shape.chips * self.settings.rdma_efficiency
+
+    @property
+    def layers(self) -> int:
+        """Layers of the model, for layer-wise sending; 1 (nothing to hide) when the model is unknown."""
+        return self.llm.layer_count if self.llm is not None else 1
+
+
+def pool_kind(pool: Pool) -> tuple[Any, ...]:
+    """What of a pool decides the speed of its instances."""
+    return (pool.chip, pool.shape, pool.weights_dtype, pool.kv_dtype)

@@ -1,0 +1,67 @@
+"""Settings of the evaluator that are neither chip, model, workload nor site: each with default, basis and source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from pddplan.domain.outcome import Assumption
+from pddplan.domain.provenance import Basis
+from pddplan.errors import DomainError
+
+OVERLAPS = ("none", "layerwise")
+HANDOVERS = ("one-shot", "catch-up")
+DISCIPLINES = ("fifo", "shortest-first")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the serving system behaves around its pools and lines."""
+
+    overlap: str = "none"
+    """``none``: KV leaves after prefill; ``layerwise``: finished layers leave during prefill."""
+    handover: str = "catch-up"
+    """How the relay hands its tokens over: ``one-shot`` or ``catch-up``."""
+    handover_threshold_tokens: float = 64.0
+    handover_overhead_s: float = 0.2
+    """Time of the two engines per hand-over round beside the line and the multi-token step."""
+    token_id_bytes: float = 15.0
+    rdma_bytes_per_s: float | None = None
+    """Rate of KV inside a site per prefill instance; None = all NICs of the instance."""
+    rdma_efficiency: float = 0.8
+    rdma_latency_s: float = 0.01
+    discipline: str = "fifo"
+    """Order in front of prefill: ``fifo`` or ``shortest-first``."""
+    decode_slot_scv: float = 1.0
+    """SCV of the time a sequence holds its slot, beyond what the classes tell (answers vary in length)."""
+    warn_utilization: float = 0.9
+    """Above this the closed forms were not checked against simulation: the outcome says so."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("overlap", OVERLAPS), ("handover", HANDOVERS), ("discipline", DISCIPLINES)):
+            if getattr(self, name) not in allowed:
+                raise DomainError(name, f"must be one of {', '.join(allowed)}", getattr(self, name))
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if isinstance(value, float) and not 0 <= value < float("inf"):
+                raise DomainError(spec.name, "must be finite and not negative", value)
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What of these settings a result with a relay or a transfer leans on."""
+        return tuple(
+            Assumption(name, f"{getattr(self, name)}", basis, source, range_)
+            for name, (basis, source, range_) in SETTING_SOURCES.items()
+        )
+
+
+SETTING_SOURCES: dict[str, tuple[Basis, str, str | None]] = {
+    "overlap": (Basis.ASSUMED, "conservative: no layer-wise sending unless the stack is known to do it", "none, layerwise"),
+    "handover": (Basis.PUBLISHED, "pdd: Catch-Up leaves no visible stall", "one-shot, catch-up"),
+    "handover_threshold_tokens": (Basis.PUBLISHED, "pdd: 64 tokens", None),
+    "handover_overhead_s": (Basis.ASSUMED, "pdd: 305 ms mean for 100 tokens, less RTT/2 and the step", "0.05-0.3 s"),
+    "token_id_bytes": (Basis.DERIVED, "pdd: 1.5 KB for 100 token ids", None),
+    "rdma_efficiency": (Basis.ASSUMED, "share of the NIC rate left for KV inside a site", "0.6-0.95"),
+    "rdma_latency_s": (Basis.PUBLISHED, "pdd: RDMA within tens of ms", "0.001-0.05 s"),
+    "discipline": (Basis.ASSUMED, "first come first served unless the stack is known to reorder", "fifo, shortest-first"),
+    "decode_slot_scv": (Basis.ASSUMED, "answer lengths within a class spread like an exponential", "0-4"),
+}
+"""Per setting: basis, source, range."""

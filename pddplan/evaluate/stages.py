@@ -1,0 +1,121 @@
+"""From loads to states: a pool or line at its operating point, with the same formulas for evaluator and optimiser.
+
+Every function here takes a load (or a utilisation) and gives a state; none looks at a whole plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pddplan.domain.plan import Pool
+from pddplan.domain.sites import Line
+from pddplan.domain.workload import Array
+from pddplan.evaluate.problem import DecodeWork, Problem
+from pddplan.network.rate import LineRate, effective_rate
+from pddplan.network.sharing import sharing_tail_ratio
+from pddplan.paths.decoding import BatchCap, DecodePoint, batch_cap, decode_point
+from pddplan.paths.first_token import PrefillStage
+from pddplan.paths.transfer import TransferStage
+from pddplan.queueing.moments import Moments, mix_moments
+from pddplan.queueing.wait import pool_wait
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrefillState:
+    """A prefill pool under a load."""
+
+    stage: PrefillStage
+    utilization: float
+    service: Moments
+    arrival_scv: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineState:
+    """A line under a load."""
+
+    stage: TransferStage
+    rate: LineRate
+    utilization: float
+    mean_bytes_per_s: float
+    payload: Moments
+    arrival_scv: float
+
+
+def prefill_state(
+    problem: Problem, pool: Pool, *, class_rate_rps: Array, instances: int | None = None, arrival_scv: float | None = None
+) -> PrefillState:
+    """State of a prefill (or aggregated) pool that gets ``class_rate_rps`` requests per second of each class.
+
+    Utilisation is lambda E[t_prefill] / instances. ``arrival_scv`` of the pool's own arrivals; None = the
+    workload's, split at random down to the pool's share of the requests.
+    """
+    count = pool.instances if instances is None else instances
+    service_s = problem.prefill_s(pool)
+    service = mix_moments(class_rate_rps, service_s)
+    rate = float(class_rate_rps.sum())
+    scv = problem.workload.arrival.scv if arrival_scv is None else arrival_scv
+    wait = pool_wait(
+        count, service.mean, service_scv=service.scv, arrival_rate_rps=rate, arrival_scv=scv
+    )
+    return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv)
+
+
+def line_state(
+    line: Line,
+    gbps: float,
+    *,
+    count: int,
+    transfer_rate_rps: Array,
+    payload_bytes: Array,
+    extra_bytes_per_s: float = 0.0,
+    arrival_scv: float = 1.0,
+) -> LineState:
+    """State of ``count`` parallel lines that carry transfers of given sizes at given rates (1-D arrays).
+
+    ``extra_bytes_per_s`` is small traffic that loads the line without queueing on its own (token ids).
+    """
+    rate = effective_rate(line, gbps, count=count)
+    carried = np.where(payload_bytes > 0, transfer_rate_rps, 0.0)
+    payload = mix_moments(carried, payload_bytes)
+    mean = float(np.dot(carried, payload_bytes)) + extra_bytes_per_s
+    utilization = mean / rate.bytes_per_s if rate.bytes_per_s > 0 else (np.inf if mean > 0 else 0.0)
+    ratio = sharing_tail_ratio(utilization, arrival_scv=arrival_scv, size_scv=payload.scv)
+    stage = TransferStage(rate.bytes_per_s, ratio, rtt_s=line.rtt_s, noise_mean_s=line.noise_mean_s)
+    return LineState(stage, rate, float(utilization), mean, payload, arrival_scv)
+
+
+def decode_cap(problem: Problem, pool: Pool, work: DecodeWork) -> BatchCap:
+    """Largest batch of one instance of a decoding pool.
+
+    Memory and stack always bind; the plan's own batch binds where it is given, else the TPOT promise does
+    (a plan that fixes its batch is judged, not corrected).
+    """
+    curve = problem.curve(pool, work)
+    if work.prefill_s > 0 and work.tokens_per_request > 0:
+        curve = replace(curve, token_s=curve.token_s + curve.batch * work.prefill_s / work.tokens_per_request)
+    return batch_cap(
+        problem.instance_of(pool),
+        curve,
+        context_tokens=work.memory_tokens,
+        tpot_limit_s=problem.workload.promises.tpot_s if pool.batch is None else None,
+        plan_batch=pool.batch,
+    )
+
+
+def decode_state(
+    problem: Problem, pool: Pool, work: DecodeWork, *, request_rate_rps: float, instances: int | None = None
+) -> DecodePoint:
+    """State of a decoding pool: batch by Little's law, cap, slot wait."""
+    return decode_point(
+        problem.curve(pool, work),
+        cap=decode_cap(problem, pool, work),
+        instances=pool.instances if instances is None else instances,
+        request_rate_rps=request_rate_rps,
+        tokens_per_request=work.tokens_per_request,
+        extra_holding_s=work.extra_holding_s,
+        prefill_s=work.prefill_s,
+        holding_scv=work.holding_scv,
+    )

@@ -1,0 +1,198 @@
+"""Operating point of a decoding pool: batch, step time and slots from Little's law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.queueing.wait import Wait, pool_wait
+
+_GRID_POINTS = 48
+
+
+class DecodingInstance(Protocol):
+    """What is asked of an instance here (see performance.instance.InstancePerformance)."""
+
+    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: float = 1.0) -> Array: ...
+
+    def tokens_per_step(self, *, batch: float) -> float: ...
+
+    def max_batch(self, *, context_tokens: float) -> tuple[int, str]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepCurve:
+    """Seconds per token of one sequence against the batch of its instance, on a grid."""
+
+    batch: Array
+    step_s: Array
+    token_s: Array
+    """step over tokens per step: what TPOT is made of."""
+
+    def step(self, batch: float) -> float:
+        return float(np.interp(batch, self.batch, self.step_s))
+
+    def token(self, batch: float) -> float:
+        return float(np.interp(batch, self.batch, self.token_s))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCap:
+    """Largest batch of one instance and what sets it."""
+
+    batch: int
+    reason: str
+    """``memory``, ``stack``, ``TPOT`` or ``plan``."""
+    memory_batch: int
+    memory_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecodePoint:
+    """What a decoding pool does at a load."""
+
+    batch: float
+    """Mean sequences in flight per instance."""
+    cap: BatchCap
+    step_s: float
+    token_s: float
+    """Time per output token of a sequence."""
+    cap_step_s: float
+    """Step of a full batch: the longest gap that plain decoding shows."""
+    cap_token_s: float
+    """The same when the batch is full: the worst that an admitted request sees."""
+    holding_s: float
+    """Mean time a request keeps its slot."""
+    utilization: float
+    """Request rate over the largest rate that full batches can serve."""
+    wait: Wait
+
+
+def step_curve(instance: DecodingInstance, *, context_tokens: float, largest_batch: int) -> StepCurve:
+    """Sample the step time over batches 1..largest, exactly at small batches and evenly in logarithm above.
+
+    Formula:     token = step(b, context) / tokens_per_step(b)
+    Parameters:  instance; context_tokens, mean over sequences in flight [tokens]; largest_batch >= 1
+    Returns:     StepCurve [s]
+    Raises:      nothing
+    Holds when:  the step depends on the context through its mean (KV reads are linear in it).
+    References:  kwon2023, section 4; leviathan2023
+    """
+    grid = np.unique(np.round(np.geomspace(1.0, max(largest_batch, 1), _GRID_POINTS)))
+    step = np.asarray(instance.decode_step_s(batch=grid, context_tokens=np.full_like(grid, context_tokens)), dtype=float)
+    gain = np.array([instance.tokens_per_step(batch=float(b)) for b in grid])
+    return StepCurve(grid, step, step / gain)
+
+
+def batch_cap(
+    instance: DecodingInstance,
+    curve: StepCurve | None = None,
+    *,
+    context_tokens: float,
+    tpot_limit_s: float | None = None,
+    plan_batch: int | None = None,
+) -> BatchCap:
+    """Largest batch that memory, stack, the TPOT promise and the plan allow.
+
+    Formula:     min(memory or stack cap at the context, largest b with step(b)/tokens_per_step(b) <= TPOT, plan)
+    Parameters:  instance; curve or None to sample it; context_tokens that a sequence holds memory for [tokens];
+                 tpot_limit_s [s] and plan_batch or None
+    Returns:     BatchCap; batch 0 when even one sequence breaks a limit
+    Raises:      nothing
+    Holds when:  the time per token does not fall with the batch.
+    References:  kwon2023, section 4
+    """
+    memory, reason = instance.max_batch(context_tokens=context_tokens)
+    best, why = memory, reason
+    if tpot_limit_s is not None and memory >= 1:
+        sampled = curve or step_curve(instance, context_tokens=context_tokens, largest_batch=memory)
+        allowed = _largest_batch(sampled, tpot_limit_s)
+        if allowed < best:
+            best, why = allowed, "TPOT"
+    if plan_batch is not None and plan_batch < best:
+        best, why = plan_batch, "plan"
+    return BatchCap(int(best), why, int(memory), reason)
+
+
+def _largest_batch(curve: StepCurve, limit_s: float) -> int:
+    within = curve.token_s <= limit_s * (1 + 1e-12)
+    if within.all():
+        return int(curve.batch[-1])
+    first_over = int(np.argmin(within))
+    if first_over == 0:
+        return 0
+    lo, hi = first_over - 1, first_over
+    slope = (curve.token_s[hi] - curve.token_s[lo]) / (curve.batch[hi] - curve.batch[lo])
+    return int(np.floor(curve.batch[lo] + (limit_s - curve.token_s[lo]) / slope + 1e-9))
+
+
+def decode_point(
+    curve: StepCurve,
+    *,
+    cap: BatchCap,
+    instances: int,
+    request_rate_rps: float,
+    tokens_per_request: float,
+    extra_holding_s: float = 0.0,
+    prefill_s: float = 0.0,
+    holding_scv: float = 1.0,
+) -> DecodePoint:
+    """Self-consistent batch of a pool and the wait for a slot.
+
+    Formula:     b = lambda/n * (O t(b) + x), t(b) = token(b + 1/n) + b t_prefill / O  (Little's law, fixed point);
+                 utilization = lambda (O token(cap) + x + cap t_prefill) / (n cap);
+                 slot wait = G/G/c with c = n cap servers
+    Parameters:  curve, cap of an instance; instances n; request_rate_rps lambda; tokens_per_request O that are
+                 made here; extra_holding_s x: time a slot is kept without making tokens; prefill_s: mean prefill
+                 work per request that interrupts decoding here (aggregated pools); holding_scv of O t(b) + x
+    Returns:     DecodePoint; utilization >= 1 when full batches cannot serve the load
+    Raises:      nothing
+    Holds when:  requests go to the instance with the fewest sequences; step times change slowly.
+    References:  little1961; vllmbatch (prefill interference), section 2
+    """
+    per_instance = request_rate_rps / instances
+    full = max(cap.batch, 1)
+
+    def holding(batch: Array | float) -> Array:
+        seen = np.minimum(np.maximum(np.asarray(batch) + 1.0 / instances, 1.0), full)
+        return tokens_per_request * np.interp(seen, curve.batch, curve.token_s) + extra_holding_s + batch * prefill_s
+
+    at_cap = tokens_per_request * curve.token(full) + extra_holding_s + full * prefill_s
+    utilization = per_instance * at_cap / full if cap.batch >= 1 else np.inf
+    if request_rate_rps <= 0:
+        utilization = 0.0
+    batch = float(full)
+    if utilization < 1.0:
+        lo, hi = 0.0, float(full)
+        for _ in range(40):
+            middle = 0.5 * (lo + hi)
+            if middle >= per_instance * float(holding(middle)):
+                hi = middle
+            else:
+                lo = middle
+        batch = hi
+    seen = min(max(batch + 1.0 / instances, 1.0), full)
+    interference = batch * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
+    cap_interference = full * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
+    held = float(holding(batch))
+    slots = instances * full
+    wait = pool_wait(
+        slots,
+        utilization * slots / request_rate_rps if request_rate_rps > 0 else 0.0,
+        service_scv=holding_scv,
+        arrival_rate_rps=request_rate_rps,
+    )
+    return DecodePoint(
+        batch=batch if request_rate_rps > 0 else 0.0,
+        cap=cap,
+        step_s=curve.step(seen),
+        token_s=curve.token(seen) + interference,
+        cap_step_s=curve.step(full),
+        cap_token_s=curve.token(full) + cap_interference,
+        holding_s=held,
+        utilization=float(utilization),
+        wait=wait,
+    )

@@ -1,0 +1,107 @@
+"""Percentiles of a mixture of latencies: classes and paths weighted by how many requests they carry."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pddplan.domain.outcome import Percentiles
+from pddplan.domain.workload import Array
+from pddplan.paths.latency import PreparedLatency
+
+QUANTILES = (0.5, 0.9, 0.99)
+_STEPS = 60
+_RELATIVE_TOLERANCE = 1e-5
+
+
+def mixture_quantiles(latency: PreparedLatency, weight: Array, *, quantiles: Array) -> Array:
+    """Times that given shares of a weighted mixture do not exceed.
+
+    Formula:     sum_k w_k F_k(t) = q, solved for t by bracketing (regula falsi, Illinois)
+    Parameters:  latency and weight >= 0, both of shape (groups, rows), weight in any scale;
+                 quantiles in (0, 1), shape (q,)
+    Returns:     shape (groups, q) [s]; inf where the share is never reached; nan for a group without weight
+    Raises:      nothing
+    Holds when:  rows are alternatives, not parts of a sum.
+    References:  ross2014, section 2.5
+    """
+    total = weight.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = weight / total[:, None]
+    used = weight > 0
+    shift = latency.shift_s
+    lo = np.where(used, shift, np.inf).min(axis=1)
+    slowest = np.where(latency.rate_per_s > 0, latency.rate_per_s, np.inf).min(axis=-1)
+    with np.errstate(divide="ignore"):
+        reach = np.where(used & np.isfinite(slowest), 1.0 / slowest, 0.0).max(axis=1)
+    last = np.where(used & np.isfinite(shift), shift, 0.0).max(axis=1)
+    lo = np.where(np.isfinite(lo), lo, 0.0)[:, None] + 0.0 * quantiles
+    terms = latency.rate_per_s.shape[-1]
+    hi = np.maximum(last[:, None] + reach[:, None] * np.log(10.0 * terms / (1.0 - quantiles)), lo) + 1e-12
+
+    ready = PreparedLatency(shift[:, None, :], latency.coefficient[:, None], latency.rate_per_s[:, None])
+
+    def gap(t: Array) -> Array:
+        covered = ready.cdf(t[..., None])  # (groups, q, rows)
+        return np.einsum("gqr,gr->gq", covered, share) - quantiles
+
+    with np.errstate(invalid="ignore"):
+        g_lo, g_hi = gap(lo), gap(hi)
+        unreached = g_hi < -1e-9
+        at_lo = g_lo >= 0.0
+        for step in range(_STEPS):
+            width = hi - lo
+            if np.all((width <= _RELATIVE_TOLERANCE * hi) | unreached | at_lo):
+                break
+            # plain halving now and then keeps the bracket shrinking across jumps of the distribution
+            mid = 0.5 * (lo + hi)
+            if step % 3 != 2:
+                slope = g_hi - g_lo
+                mid = np.where(slope > 0, hi - g_hi * width / np.where(slope > 0, slope, 1.0), mid)
+                mid = np.clip(mid, lo + 1e-3 * width, hi - 1e-3 * width)
+            g_mid = gap(mid)
+            above = g_mid >= 0.0
+            hi, g_hi = np.where(above, mid, hi), np.where(above, g_mid, g_hi)
+            lo, g_lo = np.where(above, lo, mid), np.where(above, g_lo, g_mid)
+    answer = np.where(at_lo, lo, hi)
+    answer = np.where(unreached, np.inf, answer)
+    return np.asarray(np.where(total[:, None] > 0, answer, np.nan))
+
+
+def mixture_percentiles(latency: PreparedLatency, weight: Array, *, mean_s: Array) -> tuple[Percentiles, ...]:
+    """P50, P90, P99 and mean of each group of a mixture (see mixture_quantiles).
+
+    Formula:     mean = sum w_k mean_k / sum w_k
+    Parameters:  latency, weight and mean_s [s], all of shape (groups, rows)
+    Returns:     one Percentiles per group
+    Raises:      nothing
+    Holds when:  see mixture_quantiles.
+    References:  ross2014, section 2.5
+    """
+    times = mixture_quantiles(latency, weight, quantiles=np.array(QUANTILES))
+    total = weight.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(weight > 0, weight * mean_s, 0.0).sum(axis=1) / total
+    return tuple(
+        Percentiles(p50=float(row[0]), p90=float(row[1]), p99=float(row[2]), mean=float(m))
+        for row, m in zip(times, mean, strict=True)
+    )
+
+
+def weighted_percentiles(values: Array, weight: Array) -> Percentiles:
+    """Percentiles of fixed values that carry weights.
+
+    Formula:     smallest value at which the sorted, summed weight reaches q
+    Parameters:  values and weight >= 0, shape (rows,)
+    Returns:     Percentiles; zeros when nothing has weight
+    Raises:      nothing
+    Holds when:  always
+    References:  ross2014, section 2.5
+    """
+    used = weight > 0
+    if not used.any():
+        return Percentiles(0.0, 0.0, 0.0, 0.0)
+    order = np.argsort(values[used], kind="stable")
+    ranked, share = values[used][order], weight[used][order] / weight[used].sum()
+    reached = np.cumsum(share)
+    at = [float(ranked[min(int(np.searchsorted(reached, q - 1e-12)), ranked.size - 1)]) for q in QUANTILES]
+    return Percentiles(at[0], at[1], at[2], float(np.dot(ranked, share)))

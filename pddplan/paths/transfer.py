@@ -1,0 +1,66 @@
+"""The transfer of one request's KV: what of it can be seen after prefill has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.network.sharing import idle_transfer_s
+from pddplan.paths.latency import LatencySum
+from pddplan.queueing.wait import Wait
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransferStage:
+    """A line (or RDMA fabric) at one operating point; arrays put operating points in front of classes."""
+
+    rate_bytes_per_s: Array | float
+    tail_ratio: Array | float = 0.0
+    """Mean of the exponential extra time per second of idle-line time (sharing_tail_ratio)."""
+    rtt_s: float = 0.0
+    noise_mean_s: float = 0.0
+    """Mean of an extra exponential delay per transfer, outside our control."""
+
+
+def transfer_latency(stage: TransferStage, payload_bytes: Array, *, hidden_s: Array | float = 0.0) -> LatencySum:
+    """Time from the end of prefill until the last byte of the KV has arrived, on a shared line.
+
+    Formula:     T = max(z/C + X - h, f) + RTT/2 + N;  X ~ Exp(g z/C), N ~ Exp(noise);
+                 without overlap h = 0 and f = z/C. Beyond h the tail X has no memory, so the maximum is
+                 again an atom and the same exponential.
+    Parameters:  stage (C [bytes/s], g, RTT [s], noise [s]); payload_bytes z, shape (..., classes) [bytes];
+                 hidden_s h: the part of prefill during which earlier layers were already sent [s]
+    Returns:     LatencySum [s]; zero for a class with nothing to carry
+    Raises:      nothing
+    Holds when:  layers leave at an even pace during prefill; see hidden_prefill_s for h.
+    References:  kleinrock1976, section 4.4
+    """
+    payload = np.asarray(payload_bytes, dtype=float)
+    sent = payload > 0
+    idle = idle_transfer_s(payload, stage.rate_bytes_per_s)
+    tail = np.where(sent, idle * stage.tail_ratio, 0.0)
+    spare = np.maximum(np.asarray(hidden_s) - idle, 0.0)
+    shift = np.maximum(idle - hidden_s, 0.0) + np.where(sent, 0.5 * stage.rtt_s, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seen = np.where(spare > 0.0, np.where(tail > 0.0, np.exp(-spare / tail), 0.0), 1.0)
+    terms = [Wait(np.where(sent, seen, 0.0), tail)]
+    if stage.noise_mean_s > 0:
+        terms.append(Wait(sent.astype(float), stage.noise_mean_s))
+    return LatencySum(shift, tuple(terms))
+
+
+def hidden_prefill_s(prefill_s: Array, *, layers: int, overlap: str) -> Array:
+    """Part of prefill under which the transfer of finished layers hides.
+
+    Formula:     h = t_prefill (1 - 1/layers) with layer-wise overlap, else 0
+    Parameters:  prefill_s, shape (classes,) [s]; layers >= 1; overlap ``none`` or ``layerwise``
+    Returns:     shape (classes,) [s]
+    Raises:      nothing
+    Holds when:  layers take equal time and send as soon as they are done; the last one has nothing to hide under.
+    References:  patel2024, section IV-C
+    """
+    if overlap == "none":
+        return np.zeros_like(prefill_s)
+    return prefill_s * (1.0 - 1.0 / layers)
