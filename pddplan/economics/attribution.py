@@ -63,7 +63,7 @@ def token_cost(
     Returns:     TokenCost; its parts add up to cost.monthly_total
     Raises:      DomainError for shares outside [0, 1], or a missing share of aggregated pools.
     Holds when:  a cached token costs what it adds to prefill; holding it in memory is paid with the pool.
-    References:  configiq-10
+    References:  configiq10
     """
     _share("context_share", context_share)
     weights = [_input_share(item, aggregated_prefill_share) for item in cost.items]

@@ -56,7 +56,7 @@ def monthly_rate(annual_rate_fraction: float) -> float:
     Returns:     [1/month]
     Raises:      DomainError if r is not finite or not above -1.
     Holds when:  interest compounds monthly.
-    References:  brealey-myers
+    References:  brealey2020
     """
     if not (math.isfinite(annual_rate_fraction) and annual_rate_fraction > -1):
         raise DomainError("cost of capital", "must be finite and greater than -1", annual_rate_fraction)
@@ -71,7 +71,7 @@ def capital_monthly_cost(price: float, months: float, *, residual: float = 0.0, 
     Returns:     [currency/month]
     Raises:      DomainError outside these ranges.
     Holds when:  paid at once, in use from the first month on, sold after n months.
-    References:  brealey-myers, equivalent annual cost
+    References:  brealey2020, equivalent annual cost
     """
     if not (math.isfinite(months) and months > 0):
         raise DomainError("amortisation", "must be a finite number of months greater than 0", months)
@@ -94,6 +94,6 @@ def present_value(amount: float, month: float, *, annual_rate_fraction: float) -
     Returns:     [currency of today]
     Raises:      DomainError if the rate is not above -1.
     Holds when:  the rate is constant.
-    References:  brealey-myers
+    References:  brealey2020
     """
     return amount * math.exp(-month * math.log1p(monthly_rate(annual_rate_fraction)))

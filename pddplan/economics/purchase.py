@@ -43,7 +43,7 @@ def rent_or_buy(
     Returns:     RentOrBuy
     Raises:      DomainError as capital_monthly_cost.
     Holds when:  rent stays the same over the years (it has been falling: then break-even comes later).
-    References:  brealey-myers
+    References:  brealey2020
     """
     annuity = capital_monthly_cost(
         purchase_price,

@@ -72,7 +72,7 @@ def chip_power_w(chip: Chip, site: Site, *, finance: Finance, spread: bool = Tru
     Returns:     [W]
     Raises:      InputError if the chip has no TDP.
     Holds when:  averaged over the hours of a month.
-    References:  definition; barroso-datacenter
+    References:  definition; barroso2018
     """
     if chip.tdp_w is None:
         raise InputError(
