@@ -1,0 +1,192 @@
+"""The closed form of one forward pass: every term named, one set of efficiencies for all models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.performance.communication import allreduce_time_s, exchange_time_s
+from pddplan.performance.efficiency import Efficiency
+from pddplan.performance.load import PassLoad
+
+GEMMS_PER_SUBLAYER = 2.0
+"""Matrix products of an attention (in, out) and of a feed-forward (up with gate, down)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassTime:
+    """Seconds of one pass by part; ``total`` is their sum."""
+
+    gemm: Array
+    attention: Array
+    experts: Array
+    communication: Array
+    elementwise: Array
+    overhead: Array
+
+    @property
+    def device(self) -> Array:
+        """All but the engine's own overhead: what an operator benchmark adds up."""
+        return self.gemm + self.attention + self.experts + self.communication + self.elementwise
+
+    @property
+    def total(self) -> Array:
+        return self.device + self.overhead
+
+    def main_terms(self) -> dict[str, Array]:
+        """Parts by name, in the order they are printed."""
+        return {
+            "gemm": self.gemm,
+            "attn": self.attention,
+            "moe": self.experts,
+            "comm": self.communication,
+            "other": self.elementwise,
+            "overhead": self.overhead,
+        }
+
+
+def soft_max(first: Array, second: Array, *, sharpness: float | Array) -> Array:
+    """Roofline with a rounded corner: two resources that overlap, but not perfectly.
+
+    Formula:     (a^p + b^p)^(1/p)
+    Parameters:  first a, second b >= 0, shapes that broadcast [s]; sharpness p >= 1 (p = 1 adds, large p is max)
+    Returns:     broadcast shape [s], between max(a, b) and a + b
+    Raises:      nothing
+    Holds when:  a and b are times of the same work on two resources.
+    References:  williams2009
+    """
+    high, low = np.maximum(first, second), np.minimum(first, second)
+    ratio = low / np.maximum(high, 1e-300)
+    result: Array = high * (1.0 + ratio**sharpness) ** (1.0 / np.asarray(sharpness))
+    return result
+
+
+def gemm_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
+    """Time of all products that every token passes, head included.
+
+    Formula:     softmax(sum over classes F/(P e) (1 + q_0/q), W/(BW m)) + the same for the head + 2 a per sublayer
+    Parameters:  load (ideal seconds F/P and W/BW; q tokens per rank); efficiency (e per class, q_0, m, a)
+    Returns:     shape of the pass [s]
+    Raises:      nothing
+    Holds when:  weights do not stay in cache between passes.
+    References:  performance_terms
+    """
+    e = efficiency
+    compute = load.gemm_bf16_s / e.gemm_mfu_bf16 + load.gemm_fp8_s / e.gemm_mfu_fp8 + load.gemm_fp4_s / e.gemm_mfu_fp4
+    compute = compute * (1.0 + e.gemm_padding_tokens / np.maximum(load.rows, 1e-9))
+    layers = soft_max(compute, load.gemm_memory_s / e.weights_mbu, sharpness=e.roofline_sharpness)
+    head = load.head_compute_s / e.gemm_mfu_bf16 * (1.0 + e.gemm_padding_tokens / np.maximum(load.head_rows, 1e-9))
+    head = soft_max(head, load.head_memory_s / e.weights_mbu, sharpness=e.roofline_sharpness)
+    return layers + head + load.dense_products * GEMMS_PER_SUBLAYER * e.gemm_overhead_s
+
+
+def attention_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
+    """Time of scores and weighted sums over the cache.
+
+    Formula:     decoding softmax(KV/(BW m), F/(P e_l)) + a L;  prefill F/(P e) + KV/(BW m) + A/(BW m_a) + a' L
+    Parameters:  load (F/P, KV/BW, A/BW of queries, keys, values); efficiency (m, e, e_l, a, a')
+    Returns:     shape of the pass [s]
+    Raises:      nothing
+    Holds when:  kernels skip masked pairs.
+    References:  performance_terms
+    """
+    e = efficiency
+    kv = load.kv_memory_s / e.kv_mbu
+    decode = soft_max(kv, load.attention_compute_s / e.latent_decode_mfu, sharpness=e.roofline_sharpness)
+    decode = decode + load.mixers * e.attention_overhead_s
+    prefill = load.attention_compute_s / e.attention_mfu + kv + load.attention_rows_s / e.elementwise_mbu
+    prefill = prefill + load.mixers * e.attention_prefill_overhead_s
+    return np.where(load.decode > 0, decode, prefill)
+
+
+def experts_imbalance(load: PassLoad, efficiency: Efficiency) -> Array:
+    """Load of the fullest expert-parallel rank relative to the mean.
+
+    Formula:     min(1 + v sqrt(R/E) sqrt(2 ln R), R min(1, E/(R k)))
+    Parameters:  load (R ranks, E experts, k per token); efficiency gives v, the spread of load among experts
+    Returns:     shape of the pass, >= 1
+    Raises:      nothing
+    Holds when:  a rank's load is the sum of E/R independent expert loads; no expert takes more than every token.
+    References:  performance_terms
+    """
+    ranks, experts = load.expert_ranks, np.maximum(load.experts, 1.0)
+    spread = efficiency.experts_load_cv * np.sqrt(ranks / experts) * np.sqrt(2.0 * np.log(np.maximum(ranks, 1.0)))
+    worst = ranks * np.minimum(1.0, experts / ranks / np.maximum(load.top_k, 1.0))
+    return np.maximum(np.minimum(1.0 + spread, worst), 1.0)
+
+
+def experts_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
+    """Time of routed experts on the fullest rank.
+
+    Formula:     (softmax(F/(P e e_x) (1 + t_0/t), W cov/(BW m_x)) + v A/(BW m_a)) imbalance + a_x L_moe
+    Parameters:  load (F/P, W cov/BW, t tokens per active expert, A/BW of one visit to all routed copies); efficiency
+    Returns:     shape of the pass [s]
+    Raises:      nothing
+    Holds when:  experts are chosen independently (see expert_coverage).
+    References:  performance_terms
+    """
+    e = efficiency
+    compute = load.experts_bf16_s / e.gemm_mfu_bf16 + load.experts_fp8_s / e.gemm_mfu_fp8
+    compute = (compute + load.experts_fp4_s / e.gemm_mfu_fp4) / e.experts_mfu
+    compute = compute * (1.0 + e.experts_padding_tokens / np.maximum(load.tokens_per_expert, 1.0))
+    imbalance = experts_imbalance(load, e)
+    copies = load.copies_s * e.experts_visits / e.elementwise_mbu
+    memory = load.experts_memory_s / e.experts_mbu
+    work = soft_max(compute * imbalance, memory, sharpness=e.roofline_sharpness)
+    return work + copies * imbalance + load.moe_layers * e.experts_overhead_s
+
+
+def elementwise_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
+    """Time of norms, additions and activations.
+
+    Formula:     A/(BW m_a) + a L
+    Parameters:  load (A/BW); efficiency (m_a, a)
+    Returns:     shape of the pass [s]
+    Raises:      nothing
+    Holds when:  element-wise work is not fused into products.
+    References:  performance_terms
+    """
+    return load.elementwise_s / efficiency.elementwise_mbu + load.layers * efficiency.elementwise_overhead_s
+
+
+def communication_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
+    """Time of all collectives of a pass.
+
+    Formula:     count * all-reduce(2 d q bytes among tp) + L_moe * (dispatch + combine among tp dp)
+    Parameters:  load; efficiency
+    Returns:     shape of the pass [s]
+    Raises:      nothing
+    Holds when:  collectives are not hidden behind compute.
+    References:  performance_terms
+    """
+    e = efficiency
+    reduces = load.reduce_count * allreduce_time_s(load.reduce_bytes, load.reduce_group, efficiency=e)
+    dispatch = exchange_time_s(load.dispatch_bytes, load.exchange_group, efficiency=e)
+    combine = exchange_time_s(load.combine_bytes, load.exchange_group, efficiency=e)
+    return reduces + load.exchange_count * (dispatch + combine)
+
+
+def pass_time(load: PassLoad, efficiency: Efficiency) -> PassTime:
+    """Time of one forward pass, by part.
+
+    Formula:     gemm + attention + experts + communication + element-wise + engine overhead
+    Parameters:  load of the pass; efficiency of (chip, stack)
+    Returns:     PassTime, fields of the shape of the pass [s]
+    Raises:      nothing
+    Holds when:  the parts do not overlap.
+    References:  performance_terms
+    """
+    e: Any = efficiency
+    decode = load.layers * e.layer_gap_s + e.step_overhead_s + load.sequences * e.sequence_overhead_s
+    prefill = load.layers * e.prefill_gap_s + e.prefill_overhead_s
+    return PassTime(
+        gemm=gemm_time_s(load, e),
+        attention=attention_time_s(load, e),
+        experts=experts_time_s(load, e),
+        communication=communication_time_s(load, e),
+        elementwise=elementwise_time_s(load, e),
+        overhead=np.where(load.decode > 0, decode, prefill),
+    )

@@ -1,0 +1,122 @@
+"""The one place that says what fits on a chip: weights, activations, reserve, and what is left for KV."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pddplan.domain.chip import Chip
+from pddplan.domain.llm import DenseFeedForward, Llm, MoeFeedForward
+from pddplan.domain.plan import Shape
+from pddplan.performance.efficiency import Efficiency
+from pddplan.performance.kv import KvSize
+from pddplan.performance.load import ACTIVATION_BYTES
+from pddplan.performance.parameters import WeightBytes
+
+LOGITS_BYTES = 4.0
+"""Logits are kept in fp32."""
+LOGITS_ROWS = 256.0
+"""Sequences whose logits an engine's memory profile run holds at once."""
+HIDDEN_BUFFERS = 6.0
+WIDTH_BUFFERS = 3.0
+"""Buffers of hidden and of inner width alive at the peak of a layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBudget:
+    """Bytes on one chip. ``kv_bytes`` may be negative: then the weights do not fit."""
+
+    usable_bytes: float
+    weights_bytes: float
+    activation_bytes: float
+    reserve_bytes: float
+
+    @property
+    def kv_bytes(self) -> float:
+        return self.usable_bytes - self.weights_bytes - self.activation_bytes - self.reserve_bytes
+
+
+def weights_per_chip_bytes(weights: WeightBytes, shape: Shape) -> float:
+    """Weights on one chip.
+
+    Formula:     (all but experts) / (tp pp) + experts / (tp dp pp)
+    Parameters:  weights [bytes]; shape
+    Returns:     [bytes]
+    Raises:      nothing
+    Holds when:  attention-parallel ranks copy what is not an expert; expert ranks reuse their chips.
+    References:  deepseek_v3
+    """
+    outside = weights.resident - weights.experts
+    return outside / (shape.tp * shape.pp) + weights.experts / (shape.tp * shape.dp * shape.pp)
+
+
+def activation_bytes(llm: Llm, shape: Shape, *, chunk_tokens: float) -> float:
+    """Peak of activations in a prefill pass on one chip.
+
+    Formula:     C (6 d + 3 w / tp) 2 + rows V 4 / tp
+    Parameters:  llm (width d, widest inner layer w, vocabulary V); shape; chunk_tokens C
+    Returns:     [bytes]
+    Raises:      nothing
+    Holds when:  buffers are reused from layer to layer.
+    References:  performance_terms
+    """
+    width = 0
+    for layer in llm.layers:
+        if isinstance(layer.feed_forward, DenseFeedForward):
+            width = max(width, layer.feed_forward.width)
+        elif isinstance(layer.feed_forward, MoeFeedForward):
+            moe = layer.feed_forward
+            width = max(width, moe.shared_width + moe.top_k * moe.expert_width)
+    inner = chunk_tokens * (HIDDEN_BUFFERS * llm.hidden + WIDTH_BUFFERS * width / shape.tp) * ACTIVATION_BYTES
+    return inner + LOGITS_ROWS * llm.vocab * LOGITS_BYTES / shape.tp
+
+
+def memory_budget(chip: Chip, llm: Llm, *, shape: Shape, weights: WeightBytes, efficiency: Efficiency) -> MemoryBudget:
+    """What one chip holds, and what is left for KV.
+
+    Formula:     KV = u M - weights - activations - reserve
+    Parameters:  chip (M bytes); llm; shape; weights; efficiency (utilisation u, reserve, chunk)
+    Returns:     MemoryBudget [bytes]
+    Raises:      nothing
+    Holds when:  the engine takes a fixed share of memory at start.
+    References:  performance_terms
+    """
+    return MemoryBudget(
+        usable_bytes=chip.memory_bytes * efficiency.memory_utilization,
+        weights_bytes=weights_per_chip_bytes(weights, shape),
+        activation_bytes=activation_bytes(llm, shape, chunk_tokens=efficiency.chunk_tokens),
+        reserve_bytes=efficiency.memory_reserve_bytes,
+    )
+
+
+def sequences_in_memory(budget: MemoryBudget, kv: KvSize, *, shape: Shape, tokens: float) -> int:
+    """Sequences of a length that the whole instance holds.
+
+    Formula:     dp floor(pp KV / S_rank(x))
+    Parameters:  budget of one chip; kv; shape; tokens x held per sequence
+    Returns:     sequences, 0 when none fits
+    Raises:      nothing
+    Holds when:  sequences are spread evenly over attention ranks.
+    References:  performance_terms
+    """
+    per_rank = float(kv.rank_bytes(max(tokens, 1.0), ranks=shape.tp)) / shape.pp
+    if budget.kv_bytes <= 0:
+        return 0
+    return shape.dp * min(math.floor(budget.kv_bytes / max(per_rank, 1.0)), 1_000_000)
+
+
+def kv_capacity_tokens(budget: MemoryBudget, kv: KvSize, *, shape: Shape) -> float:
+    """Tokens that fit in the KV memory of the whole instance, windows and states left out.
+
+    Formula:     dp pp KV / slope of S_rank
+    Parameters:  budget of one chip; kv; shape
+    Returns:     [tokens]; inf where nothing grows with length
+    Raises:      nothing
+    Holds when:  sequences are much longer than windows.
+    References:  performance_terms
+    """
+    far = 1_000_000.0
+    slope = float(kv.rank_bytes(2 * far, ranks=shape.tp) - kv.rank_bytes(far, ranks=shape.tp)) / far
+    if slope <= 0:
+        return math.inf
+    return max(budget.kv_bytes, 0.0) * shape.dp * shape.pp / slope
