@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
 from pddplan.simulate.checks import require_positive, require_stage_input
 
 
-def processor_sharing(arrival_s: Array, work_bytes: Array, *, rate_bytes_per_s: float) -> Array:
+class LineState(Protocol):
+    """Something whose state decides how much a transfer carries: the cache at the far end."""
+
+    @property
+    def sent_bytes(self) -> Array:
+        """What each transfer carried, once all are done."""
+
+    def expect(self, requests: NDArray[np.intp]) -> None:
+        """Told which requests the transfers belong to, in order of their start."""
+
+    def begin(self, transfer: int) -> float:
+        """Bytes that a transfer has to carry, asked when it starts."""
+
+    def end(self, transfer: int) -> None:
+        """A transfer is complete."""
+
+
+def processor_sharing(
+    arrival_s: Array, work_bytes: Array, *, rate_bytes_per_s: float, state: LineState | None = None
+) -> Array:
     """Time at which each transfer is complete when n transfers under way get rate/n each (G/G/1-PS).
 
     Formula:     dV/dt = C / n(t); a transfer of z bytes that begins at t0 ends when V(t) = V(t0) + z
     Parameters:  arrival_s, shape (requests,), not decreasing [s]; work_bytes z, shape (requests,) >= 0 [bytes];
-                 rate_bytes_per_s C > 0 [bytes/s]
+                 rate_bytes_per_s C > 0 [bytes/s]; state, if given, decides the sizes instead of work_bytes
     Returns:     shape (requests,) [s]
     Raises:      DomainError if times are out of order, sizes negative, or the rate not positive.
     Holds when:  flows get equal shares at once; exact for the fluid model (no TCP slow start).
@@ -37,9 +58,13 @@ def processor_sharing(arrival_s: Array, work_bytes: Array, *, rate_bytes_per_s: 
             heappop(active)
             finish[first] = now = ends
             attained = target
+            if state is not None:
+                state.end(first)
         else:
             attained = 0.0  # an idle line may forget: keeps the virtual time small and exact
         now = arrived
+        if state is not None:
+            size = state.begin(i)
         heappush(active, (attained + size, i))
     while active:
         target, first = active[0]
@@ -47,4 +72,6 @@ def processor_sharing(arrival_s: Array, work_bytes: Array, *, rate_bytes_per_s: 
         attained = target
         finish[first] = now
         heappop(active)
+        if state is not None:
+            state.end(first)
     return np.asarray(finish)

@@ -71,7 +71,25 @@ def estimate(samples: Sequence[Array], quantile: float, *, batches_per_run: int 
     if len(batches) < 2:
         return Estimate(value, float("inf"))
     per_batch = np.array([statistic(batch, quantile) for batch in batches])
-    spread = float(per_batch.std(ddof=1)) / np.sqrt(len(batches))
-    return Estimate(value, t_quantile(0.5 + CONFIDENCE / 2, len(batches) - 1) * float(spread))
+    return Estimate(value, interval(per_batch).half_width)
+
+
+def interval(batches: Array) -> Estimate:
+    """Mean of independent batch results, with its confidence interval.
+
+    Formula:     mean +- t(0.975, k-1) * std / sqrt(k)
+    Parameters:  batches, shape (k,)
+    Returns:     Estimate; the half width is inf with fewer than two batches, both NaN without any
+    Raises:      nothing
+    Holds when:  batches are long enough to be nearly independent.
+    References:  law2015, section 9.5
+    """
+    seen = batches[np.isfinite(batches)]
+    if not seen.size:
+        return Estimate(float("nan"), float("nan"))
+    if seen.size < 2:
+        return Estimate(float(seen[0]), float("inf"))
+    spread = float(seen.std(ddof=1)) / float(np.sqrt(seen.size))
+    return Estimate(float(seen.mean()), t_quantile(0.5 + CONFIDENCE / 2, seen.size - 1) * spread)
 
 

@@ -1,0 +1,145 @@
+"""An aggregated pool: each instance prefills one request in chunks, between the decode steps of the others."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.errors import DomainError
+from pddplan.simulate.checks import require_count, require_stage_input
+from pddplan.simulate.decoding import DecodeRun
+
+
+class _Instance:
+    """One instance: at most one prefill under way, and n sequences that decode in step."""
+
+    __slots__ = ("active", "chunk_s", "left_s", "made", "now", "request", "step", "version")
+
+    def __init__(self, step: Sequence[float], chunk_s: float) -> None:
+        self.step, self.chunk_s = step, chunk_s
+        self.now = self.made = self.left_s = 0.0
+        self.request = -1
+        self.version = 0
+        self.active: list[tuple[float, int]] = []
+
+    def second_per_token(self) -> float:
+        alone = self.step[len(self.active)]
+        return alone + self.chunk_s if self.request >= 0 else alone
+
+    def stretch(self) -> float:
+        """Seconds that pass per second of prefill work."""
+        return 1.0 + self.step[len(self.active)] / self.chunk_s if self.active else 1.0  # 1 for an endless chunk
+
+    def move_to(self, now: float) -> None:
+        passed = now - self.now
+        if self.active:
+            self.made += passed / self.second_per_token()
+        if self.request >= 0:
+            self.left_s -= passed / self.stretch()
+        self.now = now
+
+    def next_event(self) -> tuple[float, bool]:
+        """When something ends here next, and whether it is the prefill."""
+        ends = self.now + max(self.left_s, 0.0) * self.stretch() if self.request >= 0 else np.inf
+        if self.active:
+            left = max(self.active[0][0] - self.made, 0.0)
+            done = self.now + left * self.second_per_token() if left > 0 else self.now
+            if done < ends:
+                return done, False
+        return ends, True
+
+
+def mixed_batch(
+    arrival_s: Array,
+    prefill_s: Array,
+    *,
+    tokens: Array,
+    instances: int,
+    second_per_token: Sequence[float],
+    chunk_s: float,
+) -> tuple[Array, Array, DecodeRun]:
+    """Replay an aggregated pool: start and end of prefill, and the decoding of each request.
+
+    Formula:     while an instance prefills, a cycle is one chunk and one decode step:
+                 prefill work advances by chunk_s, every sequence by one token, in chunk_s + tau(b);
+                 with an endless chunk (inf) prefill goes first and decoding stands still meanwhile;
+                 without prefill a token takes tau(b). FIFO over the pool; the free instance with fewest sequences wins.
+    Parameters:  arrival_s, not decreasing [s]; prefill_s >= 0, alone on an instance [s]; tokens >= 0, all of shape
+                 (requests,); instances >= 1; second_per_token tau, shape (slots + 1,), per instance [s];
+                 chunk_s > 0 [s]
+    Returns:     (prefill start, prefill end, DecodeRun), each of shape (requests,) [s]
+    Raises:      DomainError on arrivals out of order, negative work or a pool without slots.
+    Holds when:  chunk and decode step run one after the other (no gain from fusing them); fluid within a cycle.
+    References:  agrawal2024 (chunked prefill)
+    """
+    require_stage_input(arrival_s, prefill_s, name="prefill_s")
+    require_stage_input(arrival_s, tokens, name="tokens")
+    require_count(instances, name="instances")
+    if not chunk_s > 0:
+        raise DomainError("chunk_s", "must be greater than 0", chunk_s)
+    slots = len(second_per_token) - 1
+    require_count(slots, name="slots")
+    step = [float(value) for value in second_per_token]
+    if min(step[1:]) <= 0:
+        raise DomainError("second_per_token", "must be greater than 0", min(step[1:]))
+    count = arrival_s.size
+    work, wanted = prefill_s.tolist(), tokens.tolist()
+    begun, ended, first, finish = ([0.0] * count for _ in range(4))
+    pool = [_Instance(step, chunk_s) for _ in range(instances)]
+    events: list[tuple[float, int, int]] = []
+    waiting: deque[int] = deque()
+
+    def schedule(number: int) -> None:
+        instance = pool[number]
+        instance.version += 1
+        if instance.request >= 0 or instance.active:
+            heappush(events, (instance.next_event()[0], number, instance.version))
+
+    def begin(number: int, request: int, now: float) -> None:
+        instance = pool[number]
+        instance.move_to(now)
+        instance.request, instance.left_s = request, work[request]
+        begun[request] = now
+
+    def play(until: float) -> None:
+        while events and events[0][0] <= until:
+            now, number, version = heappop(events)
+            instance = pool[number]
+            if version != instance.version:
+                continue
+            prefill_ends = instance.next_event()[1]
+            instance.move_to(now)
+            if prefill_ends:
+                request = instance.request
+                instance.request = -1
+                ended[request] = now
+                if not instance.active:
+                    instance.made = 0.0
+                heappush(instance.active, (instance.made + wanted[request], request))
+                first[request] = now + step[len(instance.active)]
+            else:
+                instance.made, request = heappop(instance.active)
+                finish[request] = now
+            if waiting and instance.request < 0 and len(instance.active) < slots:
+                begin(number, waiting.popleft(), now)
+            schedule(number)
+
+    for i, arrived in enumerate(arrival_s.tolist()):
+        play(arrived)
+        chosen, fewest = -1, slots
+        if not waiting:
+            for number, instance in enumerate(pool):
+                if instance.request < 0 and len(instance.active) < fewest:
+                    chosen, fewest = number, len(instance.active)
+        if chosen < 0:
+            waiting.append(i)
+        else:
+            begin(chosen, i, arrived)
+            schedule(chosen)
+    play(np.inf)
+    run = DecodeRun(start_s=np.asarray(ended), first_token_s=np.asarray(first), finish_s=np.asarray(finish))
+    return np.asarray(begun), np.asarray(ended), run

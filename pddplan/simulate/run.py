@@ -1,0 +1,156 @@
+"""Simulate a plan: draw requests, replay them, measure; several seeds side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pddplan.domain.plan import Plan
+from pddplan.domain.workload import RequestClasses
+from pddplan.errors import InputError
+from pddplan.errors import Problem as Fault
+from pddplan.evaluate.problem import Problem
+from pddplan.simulate.arrivals import batch_arrivals_s, renewal_arrivals_s
+from pddplan.simulate.build import build_scenario
+from pddplan.simulate.measure import Run, measure, steady_part
+from pddplan.simulate.replay import replay
+from pddplan.simulate.result import SimulationResult
+from pddplan.simulate.scenario import Requests, Scenario, choose_ways
+
+DEFAULT_REQUESTS = 100_000
+LEAST_REQUESTS = 100
+MOST_REQUESTS = 20_000_000
+_WORTH_A_PROCESS = 300_000
+"""Requests over all seeds from which starting worker processes pays."""
+
+Progress = Callable[[float], None]
+"""Called with the share of the work that is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How requests are drawn."""
+
+    requests: int = DEFAULT_REQUESTS
+    scv: float = 1.0
+    """Squared coefficient of variation of the gaps between arrivals."""
+    mean_batch: float = 1.0
+    """Above 1: Poisson bunches of this mean size instead of single arrivals."""
+    output_scv: float = 0.0
+    """Spread of answer lengths around that of the class (gamma); 0 = as the class says."""
+
+
+def simulate(
+    problem: Problem,
+    plan: Plan,
+    *,
+    draw: Draw | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    chunk_s: float = np.inf,
+    progress: Progress | None = None,
+) -> SimulationResult:
+    """Discrete-event simulation of a plan on drawn requests.
+
+    Parameters:  problem, plan: as for evaluate(); draw: how many requests and how they arrive, None = as the
+                 workload says; seed: first seed, seeds: number of independent runs (seed, seed + 1, ...);
+                 chunk_s: time of a prefill chunk on aggregated pools (inf: prefill first) [s]
+    Returns:     SimulationResult; the same for the same arguments
+    Raises:      InputError for a plan that does not fit the problem, or counts out of range
+    """
+    asked = draw or Draw(scv=problem.workload.arrival.scv)
+    _check(asked, seed=seed, seeds=seeds)
+    scenario = build_scenario(problem, plan, chunk_s=chunk_s)
+    classes = problem.workload.classes
+    numbers = tuple(range(seed, seed + seeds))
+    runs: list[Run] = []
+    elapsed = 0.0
+    for run, seconds in _runs(scenario, classes, plan.rate_rps, asked, numbers):
+        runs.append(run)
+        elapsed += seconds
+        if progress is not None:
+            progress(len(runs) / seeds)
+    return measure(scenario, runs, seeds=numbers, elapsed_s=elapsed)
+
+
+def _check(draw: Draw, *, seed: int, seeds: int) -> None:
+    faults = []
+    if not LEAST_REQUESTS <= draw.requests <= MOST_REQUESTS:
+        faults.append(
+            Fault(
+                f"--requests must lie between {LEAST_REQUESTS} and {MOST_REQUESTS:,}, got {draw.requests}",
+                f"for example --requests {DEFAULT_REQUESTS}",
+            )
+        )
+    if seed < 0:
+        faults.append(Fault(f"--seed must not be negative, got {seed}", "for example --seed 1"))
+    if not 1 <= seeds <= 1000:
+        faults.append(Fault(f"--seeds must lie between 1 and 1000, got {seeds}", "for example --seeds 8"))
+    if not (np.isfinite(draw.mean_batch) and draw.mean_batch >= 1):
+        faults.append(Fault(f"the mean bunch must be at least 1, got {draw.mean_batch}", "for example --bunch 4"))
+    if not (np.isfinite(draw.output_scv) and draw.output_scv >= 0):
+        faults.append(Fault(f"the SCV of answers must not be negative, got {draw.output_scv}", "give 0 or more"))
+    if faults:
+        raise InputError(faults)
+
+
+def _runs(
+    scenario: Scenario, classes: RequestClasses, rate_rps: float, draw: Draw, seeds: tuple[int, ...]
+) -> Iterator[tuple[Run, float]]:
+    """One run per seed, in the order of the seeds; in worker processes where that pays."""
+    if len(seeds) == 1 or draw.requests * len(seeds) < _WORTH_A_PROCESS:
+        for number in seeds:
+            yield _one(scenario, classes, rate_rps, draw, number)
+        return
+    from joblib import Parallel, cpu_count, delayed
+
+    workers = Parallel(n_jobs=min(len(seeds), cpu_count()), return_as="generator")
+    yield from workers(delayed(_one)(scenario, classes, rate_rps, draw, number) for number in seeds)
+
+
+def _one(
+    scenario: Scenario, classes: RequestClasses, rate_rps: float, draw: Draw, seed: int
+) -> tuple[Run, float]:
+    begun = time.perf_counter()
+    # Separate streams: changing the plan leaves arrivals and classes of a seed as they are.
+    arrival_rng, class_rng, way_rng, stage_rng = (
+        np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)
+    )
+    requests = draw_requests(
+        scenario, classes, rate_rps=rate_rps, draw=draw, rngs=(arrival_rng, class_rng, way_rng)
+    )
+    run = steady_part(replay(scenario, requests, rng=stage_rng))
+    return run, time.perf_counter() - begun
+
+
+def draw_requests(
+    scenario: Scenario,
+    classes: RequestClasses,
+    *,
+    rate_rps: float,
+    draw: Draw,
+    rngs: tuple[np.random.Generator, np.random.Generator, np.random.Generator],
+) -> Requests:
+    """Draw arrivals, classes, ways and answers; one random stream for each of the first three."""
+    arrival_rng, class_rng, way_rng = rngs
+    if draw.mean_batch > 1:
+        arrival = batch_arrivals_s(draw.requests, rate_rps, mean_batch=draw.mean_batch, rng=arrival_rng)
+    else:
+        arrival = renewal_arrivals_s(draw.requests, rate_rps, scv=draw.scv, rng=arrival_rng)
+    edges = np.cumsum(classes.weight)
+    request_class = np.searchsorted(edges / edges[-1], class_rng.random(draw.requests), side="right")
+    request_class = np.minimum(request_class, classes.count - 1)
+    output = classes.output_tokens[request_class]
+    if draw.output_scv > 0:
+        shape = 1.0 / draw.output_scv
+        output = np.maximum(output * class_rng.gamma(shape, 1.0 / shape, output.size), 1.0)
+    return Requests(
+        arrival_s=arrival,
+        kind=request_class,
+        request_class=request_class,
+        way=choose_ways(request_class, scenario.share, way_rng),
+        output_tokens=output,
+    )
