@@ -170,7 +170,22 @@ def _first_decode_guess(problem: Problem, plan: Plan, flow: Array) -> dict[str, 
 
 
 def _decode(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult, ...]) -> dict[str, DecodePoint]:
-    points = {}
+    works = decode_works(problem, plan, flow, results)
+    rate = {
+        pool.id: float(flow[[index for index, _ in decode_users(plan, pool)]].sum()) for pool in plan.pools if pool.id in works
+    }
+    return {
+        pool.id: decode_state(problem, pool, works[pool.id], request_rate_rps=rate[pool.id])
+        for pool in plan.pools
+        if pool.id in works
+    }
+
+
+def decode_works(
+    problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult, ...]
+) -> dict[str, DecodeWork]:
+    """What the mean request asks of each decoding pool of a plan under these flows (paths, classes)."""
+    works = {}
     output = problem.workload.classes.output_tokens
     for pool in plan.pools:
         if pool.role is Role.PREFILL:
@@ -178,9 +193,8 @@ def _decode(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult
         users = decode_users(plan, pool)
         rows = [index for index, _ in users]
         if not rows:
-            points[pool.id] = _point(
-                problem, pool, np.zeros((1, output.size)), output[None], np.zeros((1, output.size)), 0.0
-            )
+            nothing = np.zeros((1, output.size))
+            works[pool.id] = decode_work(problem, nothing, output[None], nothing, prefill_s=0.0)
             continue
         requests = flow[rows]
         total = max(float(requests.sum()), 1e-300)
@@ -188,21 +202,29 @@ def _decode(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult
             relayed = np.array([path.kind is PathKind.P_RLD_MD for _, path in users])[:, None]
             tokens = np.where(relayed, 0.0, output)
             held = np.where(relayed, np.array([results[i].relay_hold_s for i in rows]), 0.0)
-            points[pool.id] = _point(problem, pool, requests, tokens, held, 0.0)
+            works[pool.id] = decode_work(problem, requests, tokens, held, prefill_s=0.0)
         else:
             tokens = np.array([results[i].main_tokens for i in rows])
             stop = float((requests * np.array([results[i].main_extend_s for i in rows])).sum()) / total
             if pool.role is Role.AGGREGATED:
                 mine = [path.prefill == pool.id for _, path in users]
                 stop += float((requests[mine] * problem.prefill_s(pool)).sum()) / total
-            points[pool.id] = _point(problem, pool, requests, tokens, np.zeros_like(tokens), stop)
-    return points
+            works[pool.id] = decode_work(problem, requests, tokens, np.zeros_like(tokens), prefill_s=stop)
+    return works
 
 
 def _point(
     problem: Problem, pool: Pool, requests: Array, tokens: Array, held_s: Array, prefill_s: float
 ) -> DecodePoint:
-    """Decode state of a pool from rows (paths) of requests, tokens made here, and seconds held besides."""
+    work = decode_work(problem, requests, tokens, held_s, prefill_s=prefill_s)
+    return decode_state(problem, pool, work, request_rate_rps=float(requests.sum()))
+
+
+def decode_work(problem: Problem, requests: Array, tokens: Array, held_s: Array, *, prefill_s: float) -> DecodeWork:
+    """What the mean request asks of a decoding pool, from rows (paths) of requests per class.
+
+    ``tokens`` are made here, ``held_s`` is time a slot is kept besides; all shapes (paths, classes).
+    """
     classes = problem.workload.classes
     total = float(requests.sum())
     weight = requests / total if total > 0 else np.broadcast_to(classes.weight / len(requests), requests.shape)
@@ -211,7 +233,7 @@ def _point(
     stay = weight * np.where(held_s > 0, held_s / max(float(held_s.max()), 1e-300), tokens / max(float(tokens.max()), 1e-300))
     stay = stay if stay.sum() > 0 else weight
     stay = stay / stay.sum()
-    work = DecodeWork(
+    return DecodeWork(
         tokens_per_request=made,
         step_tokens=float((stay * (classes.input_tokens + 0.5 * classes.output_tokens)).sum()),
         memory_tokens=float((stay * (classes.input_tokens + classes.output_tokens)).sum()),
@@ -219,7 +241,6 @@ def _point(
         prefill_s=prefill_s,
         holding_scv=problem.settings.decode_slot_scv,
     )
-    return decode_state(problem, pool, work, request_rate_rps=total)
 
 
-__all__ = ["System", "decode_users", "flows", "system", "transfer_of"]
+__all__ = ["System", "decode_users", "decode_work", "decode_works", "flows", "system", "transfer_of"]
