@@ -71,7 +71,8 @@ def test_rent_by_hand() -> None:
     assert cost.monthly_total == pytest.approx(37_960)
     (item,) = cost.items
     assert (item.site, item.role, item.quantity, item.unit, item.hours) == ("A", "P", 40, "chip", 730)
-    assert "low end" in item.source and "2026-04" in item.source
+    assert "low end" in item.source
+    assert "2026-04" in item.source
 
 
 def test_price_position_moves_between_low_and_high() -> None:
