@@ -43,6 +43,8 @@ class LineOption:
     monthly_cost: float
     capacity_bytes_per_s: float
     """Payload rate up to which the line may be filled."""
+    working: int = 1
+    """Parallel lines counted on; one less than ``count`` where the loss of one must be survived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

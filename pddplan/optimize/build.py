@@ -1,0 +1,263 @@
+"""From a question to the numbers of its program: candidates, costs, limits, and what can be left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pddplan.domain.plan import Path, PathKind, Pool, Role
+from pddplan.economics.costs import line_monthly_cost, owned_chip_credit, pool_monthly_cost_per_instance
+from pddplan.economics.unit_costs import chip_power_w
+from pddplan.errors import InputError
+from pddplan.errors import Problem as Fault
+from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.stages import decode_cap
+from pddplan.optimize.data import OwnedChips, PoolOption, ProgramData, Quantile
+from pddplan.optimize.objective import Limits, Objective
+from pddplan.optimize.points import Mix, Points, TPOT_QUANTILE, e2e_rows, first_mix, line_options, pools_of, ttft_rows
+from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools
+from pddplan.units import WATTS_PER_KW
+
+INSTANCES_BEYOND_NEED = 2.0
+"""A pool may grow to this multiple of what its load needs (waits and E2E promises may ask for spare)."""
+LARGEST_POOL = 100_000
+SMALLEST_RATE = 1e-6
+
+
+def build(
+    problem: Problem, topology: Topology, *, objective: Objective, limits: Limits, shapes: Shapes
+) -> Points | None:
+    """All candidates of a question as an operating model; None when the topology has no path here at all."""
+    pools = candidate_pools(problem.sites, topology, shapes=shapes, allowed_chips=limits.allowed_chips)
+    pools, paths = _connected(pools, candidate_paths(problem.sites, topology, pools))
+    if not paths:
+        return None
+    mix = first_mix(problem, pools, paths)
+    able = tuple(p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, mix.decode[p.id]).batch >= 1)
+    cost = {pool.id: _instance_cost(problem, pool) for pool in able}
+    able = _undominated(problem, able, mix, cost)
+    kept = {pool.id for pool in able}
+    pools, paths = _connected(able, [p for p in paths if set(pools_of(p)) <= kept])
+    if not paths:
+        return None
+    return with_mix(problem, pools, paths, first_mix(problem, pools, paths), objective=objective, limits=limits)
+
+
+def with_mix(
+    problem: Problem, pools: Sequence[Pool], paths: Sequence[Path], mix: Mix, *, objective: Objective, limits: Limits
+) -> Points:
+    """The operating model of given candidates under a given mix."""
+    lowest, highest = _rates(problem, pools, mix, objective=objective, limits=limits)
+    cost = {pool.id: _instance_cost(problem, pool) for pool in pools}
+    used_lines = {path.line for path in paths if path.line is not None}
+    prices = {
+        (line.id, tier.gbps): line_monthly_cost(line, tier.gbps, sites=problem.sites)
+        for line in problem.sites.lines.values()
+        if line.id in used_lines
+        for tier in line.tiers
+    }
+    data = ProgramData(
+        weight=problem.workload.classes.weight,
+        pools=(),
+        lines=line_options(
+            problem,
+            lines=sorted(used_lines),
+            max_utilization=limits.max_line_utilization,
+            cost=prices,
+            survive_loss=limits.survive_line_loss,
+        ),
+        routes=(),
+        promises=tuple(promise_rows(problem)),
+        min_rate_rps=lowest,
+        max_rate_rps=highest,
+        chip_limits=_chip_limits(problem, pools),
+        owned=_owned(problem, pools),
+        power_limits_kw={
+            site.id: site.power_limit_kw for site in problem.sites.sites.values() if site.power_limit_kw is not None
+        },
+        budget=objective.budget_per_month,
+        max_chips=limits.max_chips,
+    )
+    points = Points(problem, tuple(pools), tuple(paths), data, mix)
+    points.data = _with_pools(points, cost, limits=limits)
+    return points
+
+
+def promise_rows(problem: Problem) -> list[Quantile]:
+    """Promises as rows of the program."""
+    promises = problem.workload.promises
+    rows = [Quantile(row, q) for row, q, _ in (*ttft_rows(promises), *e2e_rows(promises))]
+    if promises.tpot_s is not None:
+        rows.append(Quantile("TPOT P90", TPOT_QUANTILE))
+    return rows
+
+
+def _connected(pools: Sequence[Pool], paths: Sequence[Path]) -> tuple[tuple[Pool, ...], tuple[Path, ...]]:
+    used = {pool_id for path in paths for pool_id in pools_of(path)}
+    return tuple(pool for pool in pools if pool.id in used), tuple(paths)
+
+
+def _with_pools(points: Points, cost: Mapping[str, float], *, limits: Limits) -> ProgramData:
+    from dataclasses import replace
+
+    from pddplan.optimize.levels import Levels
+
+    problem, data = points.problem, points.data
+    routes = points.routes(Levels({}, {o.line: _level(o) for o in data.lines}))
+    options = []
+    for pool in points.pools:
+        most = max(
+            (float(data.weight @ np.where(r.allowed > 0, r.work[pool.id], 0.0)) for r in routes if pool.id in r.work),
+            default=0.0,
+        )
+        need = INSTANCES_BEYOND_NEED * most * data.max_rate_rps / limits.max_utilization
+        inventory = data.chip_limits.get((pool.site, pool.chip))
+        largest = min(math.ceil(need) + 4, LARGEST_POOL)
+        if inventory is not None:
+            largest = min(largest, inventory // pool.shape.chips - limits.redundant_instances)
+        site = problem.sites.sites[pool.site]
+        power = (
+            chip_power_w(problem.chips[pool.chip], site, finance=problem.sites.finance) / WATTS_PER_KW
+            if site.power_limit_kw is not None
+            else 0.0
+        )
+        options.append(
+            PoolOption(
+                id=pool.id,
+                site=pool.site,
+                chip=pool.chip,
+                role=pool.role.value,
+                chips_per_instance=pool.shape.chips,
+                monthly_cost_per_instance=cost[pool.id],
+                max_utilization=limits.max_utilization,
+                max_instances=max(largest, 0),
+                redundant_instances=limits.redundant_instances,
+                power_kw_per_instance=power * pool.shape.chips,
+            )
+        )
+    return replace(data, pools=tuple(options))
+
+
+def _level(option):  # type: ignore[no-untyped-def]
+    from pddplan.optimize.levels import LineLevel
+
+    return LineLevel(option, 0.5 * option.capacity_bytes_per_s)
+
+
+def _rates(
+    problem: Problem, pools: Sequence[Pool], mix: Mix, *, objective: Objective, limits: Limits
+) -> tuple[float, float]:
+    """Lowest and highest rate a plan may serve."""
+    demand = problem.workload.arrival.rate_rps
+    if objective.kind == "rps":
+        cap = objective.rate_rps
+        return 0.0, cap if cap is not None else _largest_rate(problem, pools, objective=objective, limits=limits)
+    if objective.rate_rps is not None:
+        return objective.rate_rps, objective.rate_rps
+    return (demand, demand) if objective.kind == "cost" else (0.0, demand)
+
+
+def _largest_rate(problem: Problem, pools: Sequence[Pool], *, objective: Objective, limits: Limits) -> float:
+    """A rate no plan can exceed, from the first pools all requests pass: inventory, budget or chips bound it."""
+    weight = problem.workload.classes.weight
+    total = 0.0
+    for pool in pools:
+        if pool.role not in (Role.PREFILL, Role.AGGREGATED):
+            continue
+        bounds = [math.inf]
+        inventory = problem.sites.sites[pool.site].chips[pool.chip].max_chips
+        if inventory is not None:
+            bounds.append(inventory // pool.shape.chips)
+        if limits.max_chips is not None:
+            bounds.append(limits.max_chips // pool.shape.chips)
+        price = _instance_cost(problem, pool)
+        if objective.budget_per_month is not None and price > 0:
+            bounds.append(objective.budget_per_month / price)
+        work = problem.prefill_s(pool)
+        fastest = np.min(work[weight > 0])
+        total += min(bounds) / max(float(fastest), 1e-9)
+    if not math.isfinite(total):
+        raise InputError(
+            Fault(
+                what="most requests per second was asked for, but nothing limits the fleet",
+                fix="give --budget, or max_chips per site and chip in the sites file, or --max-chips",
+                where="--objective rps",
+            )
+        )
+    return max(total, SMALLEST_RATE)
+
+
+def _instance_cost(problem: Problem, pool: Pool) -> float:
+    return pool_monthly_cost_per_instance(
+        problem.sites, pool.site, chip=problem.chips[pool.chip], shape=pool.shape
+    )
+
+
+def _chip_limits(problem: Problem, pools: Sequence[Pool]) -> dict[tuple[str, str], int]:
+    limits = {}
+    for pool in pools:
+        most = problem.sites.sites[pool.site].chips[pool.chip].max_chips
+        if most is not None:
+            limits[pool.site, pool.chip] = most
+    return limits
+
+
+def _owned(problem: Problem, pools: Sequence[Pool]) -> tuple[OwnedChips, ...]:
+    found = []
+    for site_id, chip_id in dict.fromkeys((pool.site, pool.chip) for pool in pools):
+        count = problem.sites.sites[site_id].chips[chip_id].owned_chips
+        if count > 0:
+            credit = owned_chip_credit(problem.sites, site_id, chip=problem.chips[chip_id])
+            held = 1.0 + problem.sites.finance.spare_fraction
+            found.append(OwnedChips(site_id, chip_id, count, credit, held))
+    return tuple(found)
+
+
+def _undominated(
+    problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]
+) -> tuple[Pool, ...]:
+    """Leave out pools that another of the same site and role beats in price, speed and footprint."""
+    kept: list[Pool] = []
+    for pool in pools:
+        rivals = [p for p in pools if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]
+        if not any(_beats(problem, rival, pool, mix, cost) for rival in rivals):
+            kept.append(pool)
+    return tuple(kept)
+
+
+def _beats(problem: Problem, one: Pool, other: Pool, mix: Mix, cost: Mapping[str, float]) -> bool:
+    """True when ``one`` can always stand in for ``other``; of equals the first by id wins."""
+    site = problem.sites.sites[one.site]
+    limited = site.chips[one.chip].max_chips is not None or site.chips[one.chip].owned_chips > 0
+    limited = limited or site.chips[other.chip].owned_chips > 0
+    if limited and (one.chip != other.chip or one.shape.chips > other.shape.chips):
+        return False
+    if one.shape.chips > other.shape.chips or cost[one.id] > cost[other.id]:
+        return False
+    pairs: list[tuple[float, float]] = [(cost[one.id], cost[other.id])]
+    if one.role in (Role.PREFILL, Role.AGGREGATED):
+        first, second = problem.prefill_s(one), problem.prefill_s(other)
+        if (first > second).any():
+            return False
+        pairs.append((float(first.sum()), float(second.sum())))
+    if one.role is not Role.PREFILL:
+        speed_one, speed_other = (_decode_figures(problem, p, mix) for p in (one, other))
+        if any(a > b for a, b in zip(speed_one, speed_other, strict=True)):
+            return False
+        pairs += list(zip(speed_one, speed_other, strict=True))
+    better = any(a < b for a, b in pairs)
+    return better or one.id < other.id
+
+
+def _decode_figures(problem: Problem, pool: Pool, mix: Mix) -> tuple[float, float, float]:
+    """(instance-seconds per token, time per token alone, time per token full): smaller is better."""
+    work = mix.decode[pool.id]
+    cap = decode_cap(problem, pool, work)
+    curve = problem.curve(pool, work)
+    full = max(cap.batch, 1)
+    return curve.token(full) / full, curve.token(1.0), curve.token(full)
+
+
+__all__ = ["build", "promise_rows", "with_mix", "PathKind"]

@@ -1,0 +1,345 @@
+"""Operating points: asks the evaluator's own functions for the constants of the integer program.
+
+What a point's numbers depend on besides its level (the mix of classes in a pool, how bursty its arrivals are,
+the context its sequences have) is held in a *mix*; it is exact when all traffic shares a pool and is brought
+up to date from each plan found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role
+from pddplan.domain.workload import Array
+from pddplan.evaluate.coverage import coverage
+from pddplan.evaluate.flows import decode_work, decode_works, system
+from pddplan.evaluate.path_result import PathResult, States, path_result
+from pddplan.evaluate.problem import DecodeWork, Problem
+from pddplan.evaluate.stages import LineState, PrefillState, decode_cap, decode_state, line_state, prefill_state
+from pddplan.network.rate import effective_rate
+from pddplan.optimize.data import LineOption, ProgramData, Route
+from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
+from pddplan.paths.decoding import DecodePoint
+
+TPOT_QUANTILE = 0.9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mix:
+    """Who uses which pool and line, as shapes without size: what the moments of a point come from."""
+
+    pool_classes: Mapping[str, Array]
+    """Requests of each class per pool, any scale."""
+    arrival_scv: Mapping[str, float]
+    """Per prefilling pool and per line."""
+    decode: Mapping[str, DecodeWork]
+    line_rates: Mapping[str, Array]
+    """Transfers per line, shape (paths x classes,), aligned with ``line_payloads``."""
+    line_payloads: Mapping[str, Array]
+    relative_load: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Points:
+    """Numbers of the program at any operating point of a set of pools and paths (an ``OperatingModel``)."""
+
+    problem: Problem
+    pools: tuple[Pool, ...]
+    paths: tuple[Path, ...]
+    data: ProgramData
+    mix: Mix
+    _by_id: dict[str, Pool] = field(default_factory=dict)
+    _pool_states: dict[tuple[str, PoolLevel], tuple[PrefillState | None, DecodePoint | None]] = field(default_factory=dict)
+    _line_states: dict[tuple[str, str, float], LineState] = field(default_factory=dict)
+    _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
+    _mean_work: dict[str, float] = field(default_factory=dict)
+    _small_plans: list[Plan] = field(default_factory=list)
+    _allowed: list[Array] = field(default_factory=list)
+    _caps: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_id = {pool.id: pool for pool in self.pools}
+        nothing = np.zeros((0, self.problem.workload.classes.count))
+        for path in self.paths:
+            mine = tuple(self._by_id[p] for p in pools_of(path))
+            lines = (LinePlan(path.line, 0.0),) if path.line else ()
+            self._small_plans.append(Plan("", 1.0, mine, lines, (path,), nothing))
+            self._allowed.append(allowed_classes(self.problem, path))
+
+    def routes(self, levels: Levels) -> tuple[Route, ...]:
+        """Work, payload and coverage of every path at these levels; pools without a level stand idle."""
+        return tuple(self._route(index, levels) for index in range(len(self.paths)))
+
+    def _route(self, index: int, levels: Levels) -> Route:
+        path = self.paths[index]
+        pools = [(p, levels.pools.get(p, PoolLevel(1, 0.0))) for p in pools_of(path)]
+        line = levels.lines.get(path.line) if path.line else None
+        key = (index, *pools, line.option.id if line else None, line.load_bytes_per_s if line else 0.0)
+        if key not in self._routes:
+            self._routes[key] = self._new_route(index, path, pools, line)
+        return self._routes[key]
+
+    def _new_route(
+        self, index: int, path: Path, pools: Sequence[tuple[str, PoolLevel]], line: LineLevel | None
+    ) -> Route:
+        count = self.problem.workload.classes.count
+        if path.line is not None and line is None:  # no tier is left that could carry it
+            return Route(path.id, {}, np.zeros(count), line=path.line, payload_bytes=np.zeros(count), coverage={})
+        prefill: dict[str, PrefillState] = {}
+        decode: dict[str, DecodePoint] = {}
+        for pool_id, level in pools:
+            first, last = self._pool_state(pool_id, level)
+            if first is not None:
+                prefill[pool_id] = first
+            if last is not None:
+                decode[pool_id] = last
+        lines = {path.line: self._line_state(path.line, line)} if path.line is not None and line is not None else {}
+        result = path_result(self.problem, self._small_plans[index], path, States(prefill, lines, decode))
+        crosses = path.line is not None and path.kind is not PathKind.P_RLD
+        return Route(
+            path.id,
+            self._work(path, result),
+            self._allowed[index],
+            line=path.line if crosses else None,
+            payload_bytes=result.payload_bytes if crosses else None,
+            coverage=self._coverage(result),
+        )
+
+    def _coverage(self, result: PathResult) -> dict[str, Array]:
+        promises = self.problem.workload.promises
+        found = {row: coverage(result.ttft, {q: limit})[q] for row, q, limit in ttft_rows(promises)}
+        found |= {row: coverage(result.e2e, {q: limit})[q] for row, q, limit in e2e_rows(promises)}
+        if promises.tpot_s is not None:
+            found["TPOT P90"] = (result.tpot_s <= promises.tpot_s * (1 - 1e-9)).astype(float)
+        return found
+
+    def _work(self, path: Path, result: PathResult) -> dict[str, Array]:
+        """Instance-seconds that one request of each class asks of each pool (utilization = sum / instances)."""
+        output = self.problem.workload.classes.output_tokens
+        work: dict[str, Array] = {}
+        if path.kind is PathKind.AGGREGATED:
+            batch, token_s = self._cap(path.prefill)
+            work[path.prefill] = output * token_s / batch + self.problem.prefill_s(self._by_id[path.prefill])
+            return work
+        work[path.prefill] = self.problem.prefill_s(self._by_id[path.prefill])
+        if path.relay is not None:
+            batch, token_s = self._cap(path.relay)
+            held = result.relay_hold_s if path.kind is PathKind.P_RLD_MD else output * token_s
+            work[path.relay] = held / batch
+        if path.decode is not None:
+            batch, token_s = self._cap(path.decode)
+            work[path.decode] = result.main_tokens * token_s / batch + result.main_extend_s
+        return work
+
+    def _cap(self, pool_id: str) -> tuple[int, float]:
+        """Full batch of an instance of a decoding pool and its time per token without interference."""
+        if pool_id not in self._caps:
+            pool, work = self._by_id[pool_id], self.mix.decode[pool_id]
+            cap = decode_cap(self.problem, pool, work)
+            self._caps[pool_id] = (cap.batch, self.problem.curve(pool, work).token(max(cap.batch, 1)))
+        return self._caps[pool_id]
+
+    def batch(self, pool_id: str) -> int:
+        """Sequences per instance that a decoding pool is operated at."""
+        return self._cap(pool_id)[0]
+
+    def _pool_state(self, pool_id: str, level: PoolLevel) -> tuple[PrefillState | None, DecodePoint | None]:
+        key = (pool_id, level)
+        if key not in self._pool_states:
+            pool = self._by_id[pool_id]
+            classes = self.mix.pool_classes[pool_id]
+            total = float(classes.sum())
+            rate = level.load / self._mean_work_of(pool_id) if level.load > 0 else 0.0
+            first = (
+                prefill_state(
+                    self.problem,
+                    pool,
+                    class_rate_rps=classes * (rate / total),
+                    instances=level.instances,
+                    arrival_scv=self.mix.arrival_scv.get(pool_id),
+                )
+                if pool.role in (Role.PREFILL, Role.AGGREGATED)
+                else None
+            )
+            last = (
+                decode_state(
+                    self.problem, pool, self.mix.decode[pool_id], request_rate_rps=rate, instances=level.instances
+                )
+                if pool.role is not Role.PREFILL
+                else None
+            )
+            self._pool_states[key] = (first, last)
+        return self._pool_states[key]
+
+    def _mean_work_of(self, pool_id: str) -> float:
+        """Instance-seconds of the mean request of the pool's mix."""
+        if pool_id not in self._mean_work:
+            pool = self._by_id[pool_id]
+            classes = self.mix.pool_classes[pool_id]
+            if pool.role is Role.PREFILL:
+                mean = float(classes @ self.problem.prefill_s(pool)) / float(classes.sum())
+            else:
+                mean = decode_state(
+                    self.problem, pool, self.mix.decode[pool_id], request_rate_rps=1.0, instances=1
+                ).utilization
+            self._mean_work[pool_id] = max(mean, 1e-12)
+        return self._mean_work[pool_id]
+
+    def _line_state(self, line_id: str, level: LineLevel) -> LineState:
+        key = (line_id, level.option.id, level.load_bytes_per_s)
+        if key not in self._line_states:
+            rates, payloads = self.mix.line_rates[line_id], self.mix.line_payloads[line_id]
+            size = float(rates @ payloads)
+            scale = level.load_bytes_per_s / size if size > 0 else 0.0
+            self._line_states[key] = line_state(
+                self.problem.sites.lines[line_id],
+                level.option.gbps,
+                count=level.option.working,
+                transfer_rate_rps=rates * max(scale, 1e-12),
+                payload_bytes=payloads,
+                arrival_scv=self.mix.arrival_scv.get(line_id, 1.0),
+            )
+        return self._line_states[key]
+
+
+def ttft_rows(promises: object) -> list[tuple[str, float, float]]:
+    """(row name, quantile, limit) of the TTFT promises made."""
+    return _rows(promises, "ttft", "TTFT")
+
+
+def e2e_rows(promises: object) -> list[tuple[str, float, float]]:
+    """(row name, quantile, limit) of the E2E promises made."""
+    return _rows(promises, "e2e", "E2E")
+
+
+def _rows(promises: object, stem: str, label: str) -> list[tuple[str, float, float]]:
+    found = []
+    for percent in (50, 90, 99):
+        limit = getattr(promises, f"{stem}_p{percent}_s")
+        if limit is not None:
+            found.append((f"{label} P{percent}", percent / 100, float(limit)))
+    return found
+
+
+def pools_of(path: Path) -> tuple[str, ...]:
+    """Pools a path goes through, each once."""
+    return tuple(dict.fromkeys(p for p in (path.prefill, path.relay, path.decode) if p is not None))
+
+
+def allowed_classes(problem: Problem, path: Path) -> Array:
+    """1 for classes that may take the path: finishing on the relay is for odd traffic only."""
+    classes, odd = problem.workload.classes, problem.workload.odd_traffic
+    if path.kind is not PathKind.P_RLD:
+        return np.ones(classes.count)
+    fits = (classes.miss_decode_tokens >= odd.min_transfer_tokens) & (classes.output_tokens <= odd.max_output_tokens)
+    return fits.astype(float)
+
+
+def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) -> Mix:
+    """A mix to start from: every class uses all its paths alike, relays hold a request for an idle transfer."""
+    classes = problem.workload.classes
+    flow = np.stack([allowed_classes(problem, path) for path in paths]) * classes.weight
+    flow = flow / np.maximum((flow > 0).sum(axis=0), 1)
+    by_id = {pool.id: pool for pool in pools}
+    pool_classes, decode, scv = {}, {}, {}
+    for pool in pools:
+        rows = [i for i, path in enumerate(paths) if pool.id in pools_of(path)]
+        mine = flow[rows] if rows else classes.weight[None] + 0.0
+        mine = mine if mine.sum() > 0 else np.broadcast_to(classes.weight, mine.shape)
+        pool_classes[pool.id] = mine.sum(axis=0)
+        if pool.role in (Role.PREFILL, Role.AGGREGATED):
+            scv[pool.id] = problem.workload.arrival.scv
+        if pool.role is not Role.PREFILL:
+            tokens = np.broadcast_to(classes.output_tokens, mine.shape)
+            held = np.zeros_like(mine)
+            if pool.role is Role.RELAY:
+                relayed = np.array([paths[i].kind is PathKind.P_RLD_MD for i in rows] or [True])[:, None]
+                tokens = np.where(relayed, 0.0, tokens)
+                held = np.where(relayed, 1.0, held)
+            stop = 0.0
+            if pool.role is Role.AGGREGATED:
+                stop = float((mine * problem.prefill_s(pool)).sum() / mine.sum())
+            decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=stop)
+    rates, payloads = _line_flows(problem, by_id, paths, flow)
+    return Mix(pool_classes, scv, decode, rates, payloads)
+
+
+def mix_of_plan(problem: Problem, plan: Plan, *, before: Mix, paths: Sequence[Path], pools: Sequence[Pool]) -> Mix:
+    """The mix a plan really has; pools and lines it does not use keep what was assumed before."""
+    solved = system(problem, plan)
+    by_id = {pool.id: pool for pool in pools}
+    pool_classes, decode, scv = dict(before.pool_classes), dict(before.decode), dict(before.arrival_scv)
+    for pool in plan.pools:
+        rows = [i for i, path in enumerate(plan.paths) if pool.id in pools_of(path)]
+        mine = solved.flow_rps[rows].sum(axis=0)
+        if mine.sum() > 0:
+            pool_classes[pool.id] = mine
+        if pool.id in solved.states.prefill:
+            scv[pool.id] = solved.states.prefill[pool.id].arrival_scv
+    decode |= decode_works(problem, plan, solved.flow_rps, solved.results)
+    for line_id, state in solved.states.lines.items():
+        scv[line_id] = state.arrival_scv
+    rates, payloads = dict(before.line_rates), dict(before.line_payloads)
+    new_rates, new_payloads = _line_flows(problem, by_id, plan.paths, solved.flow_rps)
+    for line_id, rate in new_rates.items():
+        if rate.sum() > 0:
+            rates[line_id], payloads[line_id] = rate, new_payloads[line_id]
+    return Mix(pool_classes, scv, decode, rates, payloads)
+
+
+def _line_flows(
+    problem: Problem, pools: Mapping[str, Pool], paths: Sequence[Path], flow: Array
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    rates: dict[str, list[Array]] = {}
+    payloads: dict[str, list[Array]] = {}
+    for path, requests in zip(paths, flow, strict=True):
+        if path.line is not None and path.kind is not PathKind.P_RLD:
+            rates.setdefault(path.line, []).append(requests)
+            payloads.setdefault(path.line, []).append(
+                problem.payload_bytes(pools[path.prefill], decode_cache=path.decode_cache)
+            )
+    return (
+        {line: np.concatenate(rows) for line, rows in rates.items()},
+        {line: np.concatenate(rows) for line, rows in payloads.items()},
+    )
+
+
+def line_options(
+    problem: Problem,
+    *,
+    lines: Sequence[str],
+    max_utilization: float,
+    cost: Mapping[tuple[str, float], float],
+    survive_loss: bool = False,
+) -> tuple[LineOption, ...]:
+    """Every tier and number of the lines, less those that another option beats on rate and cost.
+
+    With ``survive_loss`` one line of each bundle is paid for but not counted on.
+    """
+    found: list[LineOption] = []
+    for line_id in lines:
+        line = problem.sites.lines[line_id]
+        own = [
+            LineOption(
+                id=f"{line.id}:{count}x{tier.gbps:g}",
+                line=line.id,
+                gbps=tier.gbps,
+                count=count,
+                working=count - survive_loss,
+                monthly_cost=count * cost[line.id, tier.gbps],
+                capacity_bytes_per_s=effective_rate(line, tier.gbps, count=count - survive_loss).bytes_per_s
+                * max_utilization,
+            )
+            for tier in line.tiers
+            for count in range(1 + survive_loss, max(line.max_lines, 1) + 1)
+        ]
+        own.sort(key=lambda o: (o.monthly_cost, -o.capacity_bytes_per_s, o.count))
+        fastest = 0.0
+        for option in own:
+            if option.capacity_bytes_per_s > fastest * (1 + 1e-9):
+                found.append(option)
+                fastest = option.capacity_bytes_per_s
+    return tuple(found)

@@ -1,0 +1,61 @@
+"""From the numbers of a solved program to a plan that reads like one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pddplan.domain.plan import LinePlan, Path, Plan, Pool, Role
+from pddplan.domain.workload import Array
+from pddplan.optimize.data import ProgramData
+from pddplan.optimize.search import Candidate
+
+NEGLIGIBLE_SHARE = 1e-7
+"""Shares below this are rounding of the solver and go to the largest path of their class."""
+
+
+def plan_of(
+    candidate: Candidate,
+    data: ProgramData,
+    *,
+    topology: str,
+    pools: Sequence[Pool],
+    paths: Sequence[Path],
+    batches: Mapping[str, int],
+) -> Plan:
+    """Turn a candidate into a plan: only what is used, shares that sum to one, batches of decoding pools set."""
+    spare = {option.id: option.redundant_instances for option in data.pools}
+    share = shares(candidate.flow, data.weight)
+    used_rows = [row for row in range(len(paths)) if share[row].any()]
+    kept = tuple(
+        replace(
+            pool,
+            instances=candidate.instances[pool.id] + spare[pool.id],
+            batch=None if pool.role is Role.PREFILL else batches[pool.id],
+        )
+        for pool in pools
+        if candidate.instances.get(pool.id, 0) > 0
+    )
+    lines = tuple(LinePlan(o.line, o.gbps, o.count) for o in data.lines if o.id in candidate.taken)
+    return Plan(
+        topology=topology,
+        rate_rps=candidate.rate_rps,
+        pools=kept,
+        lines=lines,
+        paths=tuple(paths[row] for row in used_rows),
+        share=share[used_rows],
+    )
+
+
+def shares(flow: Array, weight: Array) -> Array:
+    """Share of each class per path, shape (paths, classes); columns sum to one, dust swept up."""
+    total = flow.sum(axis=0)
+    share = np.divide(flow, total, out=np.zeros_like(flow), where=total > 0)
+    share[share < NEGLIGIBLE_SHARE] = 0.0
+    # a class without requests follows the path that carries most
+    empty = share.sum(axis=0) <= 0
+    if empty.any():
+        share[int(np.argmax(flow.sum(axis=1))), empty] = 1.0
+    return np.asarray(share / share.sum(axis=0))
