@@ -96,7 +96,7 @@ class KvSize:
         Returns:     same shape [bytes]; 0 at x = 0
         Raises:      nothing
         Holds when:  no paging waste and no copies on tensor-parallel ranks; see rank_bytes.
-        References:  models_md
+        References:  models-md
         """
         length = np.asarray(tokens, dtype=np.float64)
         total: Array = np.where(length > 0, self.state_bytes, 0.0)
@@ -113,7 +113,7 @@ class KvSize:
         Returns:     broadcast shape [bytes]
         Raises:      nothing
         Holds when:  the other side has no window or state of the shorter prefix that could be brought forward.
-        References:  pdd_report, prfaas
+        References:  pdd-report, prfaas
         """
         length = np.asarray(total_tokens, dtype=np.float64)
         missing = np.minimum(np.asarray(missing_tokens, dtype=np.float64), length)
@@ -136,7 +136,7 @@ class KvSize:
         Returns:     same shape [bytes]
         Raises:      nothing
         Holds when:  one new token a step; index keys are read in full.
-        References:  deepseek_v32, models_md
+        References:  deepseek-v32, models-md
         """
         context = np.asarray(context_tokens, dtype=np.float64)
         total: Array = np.full(context.shape, 2.0 * self.state_bytes)
@@ -152,7 +152,7 @@ class KvSize:
         Returns:     same shape [bytes]
         Raises:      nothing
         Holds when:  heads are shared out evenly.
-        References:  deepseek_v2
+        References:  deepseek-v2
         """
         length = np.asarray(tokens, dtype=np.float64)
         total: Array = np.where(length > 0, self.state_bytes / min(ranks, self.state_ranks), 0.0)
@@ -169,7 +169,7 @@ class KvSize:
         Returns:     same shape [bytes]
         Raises:      nothing
         Holds when:  as read_bytes and rank_bytes.
-        References:  deepseek_v2
+        References:  deepseek-v2
         """
         context = np.asarray(context_tokens, dtype=np.float64)
         total: Array = np.full(context.shape, 2.0 * self.state_bytes / min(ranks, self.state_ranks))
@@ -186,7 +186,7 @@ def kv_format(llm: Llm, kv_dtype: str | None = None) -> KvFormat:
     Returns:     KvFormat
     Raises:      InputError on a name that neither the profile nor the plain formats know.
     Holds when:  always.
-    References:  models_md
+    References:  models-md
     """
     wanted = kv_dtype or llm.kv_dtype
     for own in llm.kv_formats:
@@ -213,7 +213,7 @@ def kv_size(llm: Llm, kv_dtype: str | None = None) -> KvSize:
     Returns:     KvSize
     Raises:      InputError on an unknown KV dtype.
     Holds when:  MTP layers keep no cache of their own (each would add about one layer).
-    References:  models_md, deepseek_v2, deepseek_v32, deepseek_v4
+    References:  models-md, deepseek-v2, deepseek-v32, deepseek-v4
     """
     fmt = kv_format(llm, kv_dtype)
     merged: dict[tuple[int, int | None, int | None, bool, int], float] = defaultdict(float)
@@ -238,7 +238,7 @@ def recurrent_state_bytes(mixer: RecurrentMixer) -> float:
     Returns:     [bytes]
     Raises:      nothing
     Holds when:  the state is kept once per sequence (engines that snapshot states keep more).
-    References:  models_md, mamba2
+    References:  models-md, mamba2
     """
     state = mixer.heads * mixer.key_dim * mixer.value_dim * mixer.state_bytes_per_value
     tail = mixer.conv_channels * max(mixer.conv_kernel - 1, 0) * mixer.conv_bytes_per_value
@@ -253,7 +253,7 @@ def layer_entries(attention: Attention | None, fmt: KvFormat) -> tuple[KvCompone
     Returns:     components of one layer (none for recurrent layers)
     Raises:      nothing
     Holds when:  see kv_size.
-    References:  models_md
+    References:  models-md
     """
     match attention:
         case GroupedAttention():

@@ -72,7 +72,8 @@ class Parameters:
 
     @property
     def active(self) -> float:
-        return self.active_experts + self.outside_experts
+        """What a token passes; see active_parameters."""
+        return self.active_experts + self.outside_experts - (self.embedding if self.experts and self.head else 0.0)
 
 
 def grouped_attention_parameters(attention: GroupedAttention, hidden: int) -> float:
@@ -104,7 +105,7 @@ def latent_attention_parameters(attention: LatentAttention, hidden: int) -> floa
     Returns:     [values]
     Raises:      nothing
     Holds when:  projections are those of DeepSeek-V2; an output gate adds d w_g.
-    References:  deepseek_v2
+    References:  deepseek-v2
     """
     width = attention.heads * (attention.nope_dim + attention.rope_dim)
     rank = attention.q_lora_rank
@@ -127,7 +128,7 @@ def latent_expansion_parameters(attention: LatentAttention) -> float:
     Returns:     [values]
     Raises:      nothing
     Holds when:  as latent_attention_parameters.
-    References:  deepseek_v2
+    References:  deepseek-v2
     """
     return float(attention.kv_lora_rank * attention.heads * (attention.nope_dim + attention.v_dim))
 
@@ -141,7 +142,7 @@ def compressed_attention_parameters(attention: CompressedAttention, hidden: int)
     Returns:     [values]
     Raises:      nothing
     Holds when:  projections are those of DeepSeek-V4.
-    References:  deepseek_v4
+    References:  deepseek-v4
     """
     width = attention.heads * attention.head_dim
     query = attention.q_lora_rank * (hidden + width)
@@ -168,7 +169,7 @@ def recurrent_parameters(mixer: RecurrentMixer, hidden: int) -> float:
     Returns:     [values]
     Raises:      nothing
     Holds when:  projections are those of the published implementations.
-    References:  kimi_linear, gated_delta_net, minimax_01, mamba2, mamba
+    References:  kimi-linear, gated-delta-net, minimax-01, mamba2, mamba
     """
     key, value = mixer.key_heads * mixer.key_dim, mixer.heads * mixer.value_dim
     conv = mixer.conv_channels * mixer.conv_kernel
@@ -219,7 +220,7 @@ def feed_forward_parameters(feed_forward: FeedForward | None, hidden: int) -> Pa
     Returns:     Parameters
     Raises:      nothing
     Holds when:  experts are equal.
-    References:  shazeer2017, deepseek_v3
+    References:  shazeer2017, deepseek-v3
     """
     if feed_forward is None:
         return Parameters()
@@ -274,7 +275,7 @@ def parameters(llm: Llm) -> Parameters:
     Returns:     Parameters
     Raises:      nothing
     Holds when:  the profile's layers are those of the checkpoint.
-    References:  deepseek_v3
+    References:  deepseek-v3
     """
     sums = dict.fromkeys(("attention", "dense", "shared_experts", "experts", "active_experts", "router", "norms"), 0.0)
     for group in llm.layers:
@@ -300,20 +301,21 @@ def total_parameters(llm: Llm) -> float:
     Returns:     [values]
     Raises:      nothing
     Holds when:  as parameters().
-    References:  deepseek_v3
+    References:  deepseek-v3
     """
     return parameters(llm).total
 
 
 def active_parameters(llm: Llm) -> float:
-    """Parameters one token passes, embedding table and head included (as most model cards count).
+    """Parameters one token passes, as most model cards of mixtures of experts count them.
 
-    Formula:     total - routed experts * (1 - k/E)
+    Formula:     total - routed experts not chosen - an untied embedding table (a token reads one row of it);
+                 for dense models the total, towers apart
     Parameters:  llm
     Returns:     [values]
     Raises:      nothing
-    Holds when:  as parameters().
-    References:  deepseek_v3
+    Holds when:  as parameters(). Some makers count the table too, or leave out the head.
+    References:  deepseek-v3, gpt-oss
     """
     return parameters(llm).active
 
@@ -353,7 +355,7 @@ def weight_bytes(llm: Llm, weights_dtype: str | None = None) -> WeightBytes:
     Returns:     WeightBytes [bytes]
     Raises:      InputError on an unknown dtype.
     Holds when:  scales are those of the format.
-    References:  ocp_mx, nvfp4
+    References:  ocp-mx, nvfp4
     """
     formats, count = weight_formats(llm, weights_dtype), parameters(llm)
     plain = FORMATS["bf16"].bytes_per_value
@@ -378,7 +380,7 @@ def main_dtype(llm: Llm) -> str:
     Returns:     dtype name
     Raises:      nothing
     Holds when:  always.
-    References:  ocp_mx
+    References:  ocp-mx
     """
     return llm.weights.experts.dtype if llm.is_moe else llm.weights.dense.dtype
 
@@ -391,7 +393,7 @@ def uniform_formats(linear: NumberFormat, *, attention: NumberFormat | None = No
     Returns:     WeightFormats
     Raises:      nothing
     Holds when:  always.
-    References:  ocp_mx
+    References:  ocp-mx
     """
     plain = FORMATS["bf16"]
     return WeightFormats(
@@ -408,7 +410,7 @@ def weight_formats(llm: Llm, weights_dtype: str | None = None) -> WeightFormats:
     Returns:     WeightFormats
     Raises:      InputError on an unknown dtype.
     Holds when:  the quantised release follows the published ones of NVIDIA, AMD and OpenAI.
-    References:  nvfp4, ocp_mx
+    References:  nvfp4, ocp-mx
     """
     four_bit_float = ("fp4", "mxfp4")
     own = main_dtype(llm)

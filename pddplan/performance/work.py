@@ -69,7 +69,7 @@ def linear_flops_per_token(llm: Llm) -> TokenFlops:
     Returns:     TokenFlops [FLOP/token]
     Raises:      nothing
     Holds when:  matrices dominate (norms, activations and softmax left out).
-    References:  kaplan2020, deepseek_v3
+    References:  kaplan2020, deepseek-v3
     """
     count = parameters(llm)
     recurrent = sum(
@@ -135,7 +135,7 @@ def attention_flops(llm: Llm, *, new_tokens: ArrayLike, cached_tokens: ArrayLike
     Returns:     broadcast shape [FLOP]
     Raises:      nothing
     Holds when:  kernels skip masked pairs; sparse MLA (DSA) always works on latents.
-    References:  vaswani2017, deepseek_v2, deepseek_v32, deepseek_v4
+    References:  vaswani2017, deepseek-v2, deepseek-v32, deepseek-v4
     """
     q, c = np.asarray(new_tokens, dtype=np.float64), np.asarray(cached_tokens, dtype=np.float64)
     total: Array = np.zeros(np.broadcast(q, c).shape)
