@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -79,3 +80,25 @@ def profile_dirs(dirs: list[Path] | None) -> Iterator[None]:
 
     with use_profiles(dirs or ()):
         yield
+
+
+def in_seconds(value_ms: float | None) -> float | None:
+    """Milliseconds from the command line in seconds."""
+    from pddplan.units import MS_PER_S
+
+    return None if value_ms is None else value_ms / MS_PER_S
+
+
+def one_standard_output(as_json: bool, *files: Path | None) -> None:
+    """Refuse to mix two things on standard output (``--json`` and ``-``)."""
+    wanted = int(as_json) + sum(str(file) == "-" for file in files if file is not None)
+    if wanted > 1:
+        raise InputError(
+            Problem(what="more than one output goes to standard output", fix="give a file name instead of '-'")
+        )
+
+
+def print_timings(timings_s: Mapping[str, float]) -> None:
+    """What took how long, to standard error."""
+    for stage, spent_s in timings_s.items():
+        print(f"{stage:<16} {spent_s:8.3f} s", file=sys.stderr)

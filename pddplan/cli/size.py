@@ -1,0 +1,154 @@
+"""``pddplan size``: how many chips of which kind, in which role, where; how thick the line; what it costs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pddplan.cli import options
+from pddplan.cli.options import profile_dirs
+from pddplan.errors import InfeasibleError
+
+if TYPE_CHECKING:
+    from pddplan.sizing import Sizing
+
+_EXAMPLES = """\b
+Examples:
+  pddplan size
+  pddplan size --rps 20 --ttft-p90 8 --ttft-p99 12 --link 40
+  pddplan size --workload my.yaml --sites my-sites.yaml --out plan.json --csv costs.csv
+  pddplan size --topology any --objective rps --budget 150000
+"""
+
+
+def size(
+    workload: options.WorkloadOption = "agentic-64k",
+    sites: options.SitesOption = None,
+    topology: Annotated[
+        str,
+        typer.Option(
+            "--topology",
+            "-t",
+            help="Paths that may be used: colocated, pd, pd-hetero, cross-dc, cross-dc-drc, pdd, prfaas or any.",
+        ),
+    ] = "pdd",
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            help="cost: serve the whole rate for least money, which is the best BCR at that rate (default). "
+            "bcr: choose the rate too, up to the workload's. rps: most goodput within --budget or --inventory.",
+        ),
+    ] = None,
+    rps: options.RpsOption = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget", callback=options.positive, help="Spend at most this a month; serve as much as it buys."
+        ),
+    ] = None,
+    inventory: Annotated[
+        bool, typer.Option("--inventory", help="Serve as much as the chips of the sites file can (max_chips).")
+    ] = False,
+    ttft_p50: options.TtftP50Option = None,
+    ttft_p90: options.TtftP90Option = None,
+    ttft_p99: options.TtftP99Option = None,
+    tpot: options.TpotOption = None,
+    link: options.LinkOption = None,
+    chip: options.ChipsOption = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Another model than the workload's.")] = None,
+    stack: Annotated[str | None, typer.Option("--stack", help="Serving stack whose efficiencies to use.")] = None,
+    weights: Annotated[str | None, typer.Option("--weights", help="Weights dtype, e.g. bf16, fp8.")] = None,
+    kv: Annotated[str | None, typer.Option("--kv", help="KV cache dtype, e.g. bf16, fp8.")] = None,
+    mtp: Annotated[int, typer.Option("--mtp", min=0, max=16, help="Draft tokens per step (0 = MTP off).")] = 0,
+    spare: Annotated[int, typer.Option("--spare", min=0, help="Instances every pool keeps in reserve (N+1: 1).")] = 0,
+    max_utilization: Annotated[
+        float, typer.Option("--max-utilization", callback=options.positive, help="No pool is planned busier than this.")
+    ] = 0.95,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", callback=options.positive, help="Stop searching after this many seconds.")
+    ] = 30.0,
+    as_json: options.JsonOption = False,
+    csv: options.CsvOption = None,
+    csv_separator: Annotated[str, typer.Option("--csv-separator", help="Between CSV fields: , ; or tab.")] = ",",
+    csv_decimal: Annotated[str, typer.Option("--csv-decimal", help="Decimal mark in CSV: . or ,")] = ".",
+    csv_bom: Annotated[bool, typer.Option("--csv-bom", help="Start the CSV file with a byte-order mark.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write the plan file (for simulate, explain, diff)."),
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare/--no-compare", help="Also size the aggregated baseline and the plan without cache."),
+    ] = True,
+    profiles: options.ProfilesOption = None,
+    verbose: options.VerboseOption = False,
+) -> None:
+    """Find the plan: chips per role and place, routing, line, cost, and whether the promises hold."""
+    from pddplan import api
+
+    options.one_standard_output(as_json, out, csv)
+    with profile_dirs(profiles):
+        try:
+            sizing = api.size(
+                workload,
+                sites,
+                topology=topology,
+                objective=objective,
+                budget_per_month=budget,
+                inventory=inventory,
+                chips=chip or None,
+                redundant_instances=spare,
+                max_utilization=max_utilization,
+                time_limit_s=time_limit,
+                compare=compare,
+                rps=rps,
+                ttft_p50_s=ttft_p50,
+                ttft_p90_s=ttft_p90,
+                ttft_p99_s=ttft_p99,
+                tpot_s=options.in_seconds(tpot),
+                link_gbps=link,
+                llm=model,
+                stack=stack,
+                weights_dtype=weights,
+                kv_dtype=kv,
+                speculation_depth=mtp,
+            )
+        except InfeasibleError as error:
+            if as_json:
+                from pddplan.report.json_plan import dump_json, infeasible_json
+
+                print(dump_json(infeasible_json(error)), end="")
+            raise
+    style = {"separator": csv_separator, "decimal": csv_decimal, "byte_order_mark": csv_bom}
+    _write_files(sizing, out=out, csv=csv, style=style)
+    if as_json:
+        from pddplan.report.json_plan import plan_file_text
+
+        sys.stdout.write(plan_file_text(sizing))
+    elif "-" not in (str(out), str(csv)):
+        from pddplan.report.terminal import render
+        from pddplan.report.text_table import Screen
+
+        screen = Screen.of(sys.stdout)
+        sys.stdout.write(render(sizing, width=screen.width, paint=screen.paint, ascii_only=screen.ascii_only))
+    if verbose:
+        options.print_timings(sizing.timings_s)
+
+
+size.__doc__ = f"{size.__doc__}\n\n{_EXAMPLES}"
+
+
+def _write_files(sizing: Sizing, *, out: Path | None, csv: Path | None, style: dict[str, Any]) -> None:
+    from pddplan import api
+    from pddplan.files import write_atomically
+
+    if out is not None:
+        api.save_plan(sizing, out)
+    if csv is not None:
+        from pddplan.report.csv_costs import CsvStyle, costs_csv, priced_plans
+
+        write_atomically(csv, costs_csv(priced_plans(sizing), style=CsvStyle(**style)))

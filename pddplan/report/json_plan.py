@@ -1,0 +1,281 @@
+"""A plan as JSON: results for other programs, and under ``record`` everything needed to evaluate it again.
+
+``pddplan size --json`` prints what ``--out`` writes. The keys are those of docs/json.md; ``schema`` names their
+version.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pddplan import __version__
+from pddplan.domain.outcome import Outcome, Percentiles
+from pddplan.domain.plan import Plan, Role
+from pddplan.errors import InfeasibleError, InputError, Problem, ProblemList
+from pddplan.profiles.yaml_source import decode, read_bytes
+from pddplan.report.records import from_plain, to_plain
+from pddplan.report.verdict import chips_in, compare
+from pddplan.sizing import Inputs, Sizing
+
+SCHEMA = "pddplan-plan/1"
+MAX_PLAN_FILE_BYTES = 256_000_000
+_PROVEN_GAP = 1e-3
+
+
+def plan_json(sizing: Sizing) -> dict[str, Any]:
+    """Plain data of an answered question."""
+    outcome = sizing.outcome
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "pddplan_version": __version__,
+        "status": _status(outcome),
+        "workload": sizing.inputs.workload.name,
+        "model": sizing.inputs.llm.id,
+        "sites": sizing.inputs.sites.name,
+        **outcome_json(outcome, sizing.inputs),
+        "promises": {
+            name: value for name, value in to_plain(sizing.inputs.workload.promises).items() if value is not None
+        },
+        "comparison": {
+            "baseline": _other(outcome, sizing.baseline),
+            "at_zero_hit_rate": _other(outcome, sizing.cold),
+        },
+        "remarks": list(sizing.remarks),
+        "record": {"inputs": to_plain(sizing.inputs), "plan": to_plain(outcome.plan)},
+    }
+    return {key: _finite(value) for key, value in data.items()}
+
+
+def outcome_json(outcome: Outcome, inputs: Inputs) -> dict[str, Any]:
+    """The keys that describe one evaluated plan."""
+    plan = outcome.plan
+    loads = {load.pool: load for load in outcome.pools}
+    lines = inputs.sites.lines
+    solver = outcome.solver
+    return {
+        "topology": plan.topology,
+        "rate_rps": plan.rate_rps,
+        "goodput_rps": outcome.goodput_rps,
+        "bcr": outcome.bcr,
+        "bcr_unit": f"req/s per 1,000 {outcome.cost.currency} a month",
+        "cost": to_plain(outcome.cost),
+        "chips": {
+            "total": chips_in(outcome),
+            "prefill": chips_in(outcome, Role.PREFILL),
+            "decode": chips_in(outcome, Role.RELAY, Role.DECODE),
+        },
+        "pools": [
+            {
+                "id": pool.id,
+                "site": pool.site,
+                "role": str(pool.role),
+                "chip": pool.chip,
+                "shape": str(pool.shape),
+                "instances": pool.instances,
+                "chips_per_instance": pool.shape.chips,
+                "gpus": pool.chips,
+                "utilization": loads[pool.id].utilization if pool.id in loads else None,
+                "batch": loads[pool.id].batch if pool.id in loads else None,
+                "batch_cap": loads[pool.id].batch_cap if pool.id in loads else None,
+                "batch_cap_reason": loads[pool.id].batch_cap_reason if pool.id in loads else None,
+                "step_s": loads[pool.id].step_s if pool.id in loads else None,
+                "wait_s": _percentiles(loads[pool.id].wait) if pool.id in loads else None,
+            }
+            for pool in plan.pools
+        ],
+        "links": [
+            {
+                "id": load.line,
+                "from": lines[load.line].from_site if load.line in lines else None,
+                "to": lines[load.line].to_site if load.line in lines else None,
+                "gbps": load.gbps * load.count,
+                "tier_gbps": load.gbps,
+                "count": load.count,
+                "monthly_cost": math.fsum(
+                    item.monthly_cost
+                    for item in outcome.cost.items
+                    if item.role == "line" and item.item.split(":")[0] == load.line
+                ),
+                "utilization": load.utilization,
+                "mean_gbps": load.mean_gbps,
+                "limit": load.limit,
+                "transfer_s": _percentiles(load.transfer),
+            }
+            for load in outcome.lines
+        ],
+        "routing": [
+            {
+                "path": str(path.kind),
+                "id": path.id,
+                "share": outcome.path_share.get(path.id, 0.0),
+                "prefill": path.prefill,
+                "relay": path.relay,
+                "decode": path.decode,
+                "line": path.line,
+                "ttft_s": _percentiles(outcome.ttft_by_path.get(path.id)),
+            }
+            for path in plan.paths
+        ],
+        "ttft_s": _percentiles(outcome.ttft),
+        "e2e_s": _percentiles(outcome.e2e),
+        "tpot_s": outcome.tpot_s,
+        "worst_itl_s": outcome.worst_itl_s,
+        "rld_token_share": outcome.relay_token_share,
+        "wan_gbps": math.fsum(load.mean_gbps for load in outcome.lines),
+        "solver": to_plain(solver) if solver is not None else None,
+        "binding": to_plain(outcome.binding),
+        "violations": to_plain(outcome.violations),
+        "assumptions": [{**to_plain(item), "basis": item.basis.label} for item in outcome.assumptions],
+        "notes": list(outcome.notes),
+    }
+
+
+def plan_file_text(sizing: Sizing) -> str:
+    """The text of a plan file."""
+    return dump_json(plan_json(sizing))
+
+
+def infeasible_json(error: InfeasibleError) -> dict[str, Any]:
+    """What ``--json`` prints when no plan keeps the promises (exit code 3)."""
+    return {
+        "schema": SCHEMA,
+        "pddplan_version": __version__,
+        "status": "infeasible",
+        "message": error.what,
+        "conflicts": list(error.conflicts),
+        "relaxations": _finite(to_plain(error.relaxations)),
+    }
+
+
+def dump_json(data: Mapping[str, Any]) -> str:
+    """JSON text that any reader accepts: no NaN, no Infinity; ends with a line break."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+# -- reading back -------------------------------------------------------------------------------------------------
+
+
+def read_plan_file(path: str | Path) -> tuple[Inputs, Plan]:
+    """Records of a plan file.
+
+    Raises:  InputError if it is no plan file, of another version, or damaged.
+    """
+    data = read_plan_json(path)
+    name = str(path)
+    record = data.get("record")
+    if not isinstance(record, Mapping) or "inputs" not in record or "plan" not in record:
+        raise _no_plan(name, "has no 'record' with 'inputs' and 'plan'")
+    inputs = from_plain(Inputs, record["inputs"], where=f"{name}: record.inputs")
+    plan = from_plain(Plan, record["plan"], where=f"{name}: record.plan")
+    _check(inputs, plan, data, name)
+    return inputs, plan
+
+
+def read_plan_json(path: str | Path) -> dict[str, Any]:
+    """All keys of a plan file as plain data, checked for being one."""
+    name = str(path)
+    text = decode(read_bytes(path, limit=MAX_PLAN_FILE_BYTES), name=name)
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            Problem(
+                what=f"not valid JSON: {error.msg}",
+                fix="give a file written by 'pddplan size --out'",
+                where=f"{name}:{error.lineno}",
+            )
+        ) from None
+    except (RecursionError, ValueError):
+        raise _no_plan(name, "is nested too deeply or holds a number that is too long") from None
+    if not isinstance(data, dict) or "schema" not in data:
+        raise _no_plan(name, "is no plan file")
+    if data["schema"] != SCHEMA:
+        raise _no_plan(name, f"has schema {data['schema']!r}, this version reads {SCHEMA!r}")
+    if data.get("status") == "infeasible":
+        raise _no_plan(name, "holds no plan: the question was infeasible")
+    return data
+
+
+def _check(inputs: Inputs, plan: Plan, data: Mapping[str, Any], name: str) -> None:
+    """Cross-checks that a hand-edited file may fail."""
+    faults = ProblemList()
+    where = f"{name}: record.plan"
+    pools = {pool.id: pool for pool in plan.pools}
+    for pool in plan.pools:
+        if pool.site not in inputs.sites.sites:
+            faults.add(f"pool {pool.id!r} stands at an unknown site {pool.site!r}", fix="name a site", where=where)
+        if pool.chip not in inputs.chips or pool.chip not in inputs.efficiencies:
+            faults.add(f"pool {pool.id!r} has an unknown chip {pool.chip!r}", fix="name a chip", where=where)
+        if pool.instances < 0 or min(pool.shape.tp, pool.shape.pp, pool.shape.dp, pool.shape.ep) < 1:
+            faults.add(f"pool {pool.id!r} has a negative count", fix="use counts from 0 (shape: from 1)", where=where)
+    for path in plan.paths:
+        for pool_id in (path.prefill, path.relay, path.decode):
+            if pool_id is not None and pool_id not in pools:
+                faults.add(f"path {path.id!r} uses an unknown pool {pool_id!r}", fix="name a pool", where=where)
+        if path.line is not None and path.line not in inputs.sites.lines:
+            faults.add(f"path {path.id!r} uses an unknown line {path.line!r}", fix="name a line", where=where)
+    expected = (len(plan.paths), inputs.workload.classes.count)
+    if plan.share.shape != expected or not np.all(np.isfinite(plan.share)) or np.any(plan.share < -1e-9):
+        faults.add(f"shares must be {expected[0]} x {expected[1]} numbers from 0 up", fix="correct them", where=where)
+    if not (math.isfinite(plan.rate_rps) and plan.rate_rps > 0):
+        faults.add("rate_rps must be finite and above 0", fix="correct it", where=where)
+    shown = {pool.get("id"): pool.get("instances") for pool in data.get("pools") or [] if isinstance(pool, Mapping)}
+    for pool_id, instances in shown.items():
+        kept = pools[pool_id].instances if pool_id in pools else instances
+        if kept != instances:
+            faults.add(
+                f"pool {pool_id!r} has {instances!r} instances in 'pools' but {kept} in 'record.plan'",
+                fix="change 'record.plan': that is what is evaluated; 'pools' only shows results",
+                where=name,
+            )
+    faults.raise_if_any()
+
+
+def _no_plan(name: str, what: str) -> InputError:
+    return InputError(Problem(what=what, fix="give a file written by 'pddplan size --out plan.json'", where=name))
+
+
+# -- helpers ------------------------------------------------------------------------------------------------------
+
+
+def _status(outcome: Outcome) -> str:
+    if outcome.violations:
+        return "promises broken"
+    if outcome.solver is None:
+        return "evaluated"
+    return "optimal" if outcome.solver.gap <= _PROVEN_GAP else "feasible"
+
+
+def _other(plan: Outcome, other: Outcome | None) -> dict[str, Any] | None:
+    if other is None:
+        return None
+    difference = compare(plan, other)
+    return {
+        "topology": other.plan.topology,
+        "goodput_rps": other.goodput_rps,
+        "bcr": other.bcr,
+        "monthly_total": other.cost.monthly_total,
+        "gpus": chips_in(other),
+        "ttft_s": _percentiles(other.ttft),
+        "bcr_gain": difference.bcr_gain if difference else None,
+        "yearly_saving": difference.yearly_saving if difference else None,
+    }
+
+
+def _percentiles(values: Percentiles | None) -> dict[str, float] | None:
+    return None if values is None else {"p50": values.p50, "p90": values.p90, "p99": values.p99, "mean": values.mean}
+
+
+def _finite(value: Any) -> Any:
+    """Replace numbers that JSON does not know by null; -0.0 by 0."""
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,77 @@
+"""Numbers as people read them: three significant digits, thousands separated, units apart."""
+
+from __future__ import annotations
+
+import math
+
+from pddplan.units import MEGA, MS_PER_S
+
+SIGNIFICANT_DIGITS = 3
+PERCENT = 100
+
+
+def short(value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
+    """Three significant digits: ``11.5``, ``0.104``, ``121,000``; ``-`` for nothing, ``inf`` as a word."""
+    if value is None or math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "never" if value > 0 else "-inf"
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits - 1}e}")
+    magnitude = math.floor(math.log10(abs(rounded)))
+    if magnitude >= 15 or magnitude < -4:
+        return f"{rounded:.{digits - 1}e}"
+    decimals = max(digits - 1 - magnitude, 0)
+    return f"{rounded:,.{decimals}f}"
+
+
+def count(value: float) -> str:
+    """A whole number with thousands separated."""
+    return f"{round(value):,}"
+
+
+def quantity(value: float) -> str:
+    """A count that is mostly whole: ``40``, ``1,024``, ``3.5``."""
+    return count(value) if math.isfinite(value) and value == round(value) else short(value)
+
+
+def percent(fraction: float | None, *, signed: bool = False) -> str:
+    """A share as per cent: ``6.2 %``, ``97 %``, with sign ``+34 %``."""
+    if fraction is None or not math.isfinite(fraction):
+        return "-"
+    value = fraction * PERCENT
+    shown = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
+    if float(shown) == 0:
+        shown = "0"
+    return f"{'+' if signed and value > 0 else ''}{shown} %"
+
+
+def seconds(value_s: float | None) -> str:
+    """A time in the unit that suits it: ``4.2 s``, ``420 ms``."""
+    if value_s is None or math.isnan(value_s):
+        return "-"
+    if math.isinf(value_s):
+        return "never"
+    if 0 < abs(value_s) < 0.9995:
+        return f"{short(value_s * MS_PER_S)} ms"
+    return f"{short(value_s)} s"
+
+
+def money(value: float, currency: str) -> str:
+    """An amount: ``121,000 USD``, ``3.40 million USD``."""
+    if math.isfinite(value) and abs(value) >= 10 * MEGA:
+        return f"{short(value / MEGA)} million {currency}"
+    return f"{short(value)} {currency}"
+
+
+def bar(fraction: float, width: int, *, full: str = "█", empty: str = "░") -> str:
+    """A bar of ``width`` cells; more than all is drawn as all."""
+    share = min(max(fraction, 0.0), 1.0) if math.isfinite(fraction) else 1.0
+    filled = round(share * width)
+    return full * filled + empty * (width - filled)
+
+
+def plain_text(text: str) -> str:
+    """A name from an input file without control characters, so that it cannot steer a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,74 @@
+"""The comparison that heads every report: plan against baseline, in ratios and money."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pddplan.domain.outcome import Outcome
+from pddplan.domain.plan import Role
+from pddplan.domain.provenance import Basis
+from pddplan.units import MONTHS_PER_YEAR
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a plan gains over another that answers the same question."""
+
+    bcr_gain: float
+    """BCR of the plan over that of the other, less one."""
+    cost_difference_fraction: float
+    """Cost per served request of the plan over that of the other, less one; negative = cheaper."""
+    yearly_saving: float
+    """Money saved a year by the plan at its own rate, the other one scaled to that rate; negative = dearer."""
+
+    @property
+    def wins(self) -> bool:
+        return self.bcr_gain > 0
+
+
+def compare(plan: Outcome, other: Outcome) -> Comparison | None:
+    """Compare two outcomes; None when one of them serves nothing within its promises.
+
+    Formula:     gain = BCR / BCR' - 1;  saving = 12 * (cost' * rate / rate' - cost)
+    Parameters:  plan and other, evaluated under the same promises
+    Returns:     Comparison
+    Raises:      nothing.
+    Holds when:  both costs are in one currency; the other plan scales with the rate (it is sized at the same one).
+    References:  definition
+    """
+    if min(plan.goodput_rps, other.goodput_rps, plan.cost.monthly_total, other.cost.monthly_total) <= 0:
+        return None
+    scaled = other.cost.monthly_total * plan.goodput_rps / other.goodput_rps
+    return Comparison(
+        bcr_gain=plan.bcr / other.bcr - 1,
+        cost_difference_fraction=plan.cost.monthly_total / scaled - 1,
+        yearly_saving=MONTHS_PER_YEAR * (scaled - plan.cost.monthly_total),
+    )
+
+
+def chips_in(outcome: Outcome, *roles: Role) -> int:
+    """Chips of all pools, or of those of some roles."""
+    return sum(pool.chips for pool in outcome.plan.pools if not roles or pool.role in roles)
+
+
+def weakest_basis(outcome: Outcome) -> Basis | None:
+    """The least trustworthy kind of number that an outcome leans on."""
+    return max((item.basis for item in outcome.assumptions), default=None)
+
+
+def cost_of_pool(outcome: Outcome, pool_index: int) -> float:
+    """Monthly cost of one pool: items of its site, role and chip, split by chips where pools share them."""
+    pool = outcome.plan.pools[pool_index]
+    alike = [p for p in outcome.plan.pools if (p.site, p.role, p.chip) == (pool.site, pool.role, pool.chip)]
+    total = sum(
+        item.monthly_cost
+        for item in outcome.cost.items
+        if item.site == pool.site and item.role == str(pool.role) and item.item.split(":")[0] == pool.chip
+    )
+    chips = sum(p.chips for p in alike)
+    return total * pool.chips / chips if chips else 0.0
+
+
+def cost_of_line(outcome: Outcome, line: str) -> float:
+    """Monthly cost of one leased line."""
+    return sum(i.monthly_cost for i in outcome.cost.items if i.role == "line" and i.item.split(":")[0] == line)

@@ -1,0 +1,47 @@
+"""A sizing question and its answer as records: what ``api`` builds and every renderer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pddplan.domain.chip import Chip
+from pddplan.domain.llm import Llm
+from pddplan.domain.outcome import Outcome
+from pddplan.domain.sites import Sites
+from pddplan.domain.workload import Workload
+from pddplan.evaluate.settings import Settings
+from pddplan.performance.efficiency import Efficiency
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All records a plan depends on; kept inside a plan file, so that it can be evaluated again anywhere."""
+
+    workload: Workload
+    sites: Sites
+    chips: Mapping[str, Chip]
+    llm: Llm
+    efficiencies: Mapping[str, Efficiency]
+    """Per chip: what the serving stack makes of it."""
+    settings: Settings
+    weights_dtype: str | None = None
+    kv_dtype: str | None = None
+    speculation_depth: int = 0
+    """Draft tokens per step (MTP); 0 = off."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizing:
+    """Answer to a sizing question: the plan, beside what it must be compared with."""
+
+    inputs: Inputs
+    topology: str
+    outcome: Outcome
+    baseline: Outcome | None = None
+    """The best aggregated plan of the same rate under the same promises."""
+    cold: Outcome | None = None
+    """The best plan of the same rate if no token were ever found in a cache."""
+    remarks: tuple[str, ...] = ()
+    """Why a comparison is missing, and other things to know."""
+    timings_s: Mapping[str, float] = field(default_factory=dict)
