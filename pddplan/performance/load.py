@@ -6,6 +6,7 @@ evaluate many operating points at once, and lets a fit try other efficiencies wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -234,6 +235,22 @@ class PassModel:
             exchange_count=one * (moe_layers if exchanging else 0.0),
             exchange_group=self.exchange_group,
         )
+
+
+def stack_loads(loads: Sequence[PassLoad]) -> PassLoad:
+    """Many single passes as one PassLoad of arrays, shape (passes,), so that one call prices them all."""
+
+    def column(values: list[object]) -> Array:
+        return np.array([float(np.asarray(v).reshape(-1)[0]) for v in values])
+
+    numbers: dict[str, object] = {}
+    for name in PassLoad.__slots__:
+        values = [getattr(load, name) for load in loads]
+        if name.endswith("_group"):
+            numbers[name] = Group(**{part: column([getattr(v, part) for v in values]) for part in Group.__slots__})
+        else:
+            numbers[name] = column(values)
+    return PassLoad(**numbers)  # type: ignore[arg-type]
 
 
 def expert_coverage(tokens: ArrayLike, *, experts: int, top_k: int) -> Array:

@@ -1,0 +1,311 @@
+"""One measured number, in the schema of a validation table, and the reader of such tables.
+
+A row that cannot be used keeps its reason; nothing is skipped silently.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pddplan.domain.plan import Shape
+from pddplan.errors import InputError, Problem
+from pddplan.units import MS_PER_S
+
+COLUMNS = (
+    "source url_or_ref date kind model weights_dtype kv_dtype chip n_chips tp pp dp ep framework isl_tokens "
+    "prefix_tokens osl_tokens batch_or_concurrency value unit note"
+).split()
+KINDS = ("prefill_latency", "decode_step", "ttft", "tpot", "throughput_e2e")
+MODES = ("op_composed", "static", "closed_loop", "offline_max", "fit_of_measurements", "fleet_24h")
+UNITS = ("ms", "s", "out_tok/s", "out_tok/s/chip", "in_tok/s", "in_tok/s/chip")
+PARTS = ("gemm", "attn", "moe", "comm", "other")
+MAX_TENSOR_SPLIT = 16
+_REQUIRED = ("kind", "model", "chip")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSize:
+    """Workers of one side of a disaggregated system, from the note of its row."""
+
+    workers: int
+    chips: int
+    """Of all workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A measured value with everything that is known about how it came about; times in seconds."""
+
+    kind: str
+    mode: str
+    model: str
+    chip: str
+    shape: Shape
+    chips: int
+    weights_dtype: str | None
+    kv_dtype: str | None
+    framework: str
+    date: str
+    input_tokens: float
+    cached_tokens: float
+    output_tokens: float
+    batch: float | None
+    """Sequences of the whole instance (or requests in flight); None = limited by memory."""
+    unit: str
+    value: float | None
+    """Seconds, or tokens per second as the unit says; None = not given."""
+    parts_s: Mapping[str, float] = field(default_factory=dict)
+    disaggregated: bool = False
+    prefill_pool: PoolSize | None = None
+    prefill_shape: Shape | None = None
+    decode_pool: PoolSize | None = None
+    attention_dp: bool = False
+    low_quality: bool = False
+    note: str = ""
+    source: str = ""
+    where: str = ""
+
+    @property
+    def per_chip(self) -> bool:
+        return self.unit.endswith("/chip")
+
+    @property
+    def is_time(self) -> bool:
+        return self.unit in ("ms", "s")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a table: the measurement, or the reason why there is none."""
+
+    text: Mapping[str, str]
+    where: str
+    measurement: Measurement | None
+    reason: str | None = None
+
+
+def read_measurements(path: Path) -> list[Row]:
+    """Read a table in the validation schema.
+
+    Raises:  InputError when the file cannot be read or lacks its main columns; a bad row is returned with its reason.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            header = list(reader.fieldnames or ())
+            missing = [c for c in _REQUIRED if c not in header]
+            if missing:
+                raise InputError(
+                    Problem(
+                        what=f"no column {', '.join(missing)}",
+                        fix="give a comma-separated table with the header " + ",".join(COLUMNS),
+                        where=f"{path}:1",
+                    )
+                )
+            rows = []
+            for raw in reader:
+                text = {str(k): str(v) if v is not None else "" for k, v in raw.items() if k is not None}
+                rows.append(parse_row(text, where=f"{path}:{reader.line_num}"))
+            return rows
+    except (OSError, UnicodeDecodeError, csv.Error) as fault:
+        raise InputError(
+            Problem(what=f"cannot read: {fault}", fix="give a readable UTF-8 comma-separated table", where=str(path))
+        ) from fault
+
+
+def parse_note(note: str) -> dict[str, str]:
+    """``key=value`` pairs split by ``;``; a bare word becomes a key without value. The first bare word may be the mode."""
+    pairs: dict[str, str] = {}
+    for part in note.split(";"):
+        key, _, value = part.strip().partition("=")
+        if key:
+            pairs.setdefault(key.strip(), value.strip())
+    return pairs
+
+
+def parse_row(text: Mapping[str, str], *, where: str) -> Row:
+    """Turn one line into a Measurement, or say why not."""
+    faults: list[str] = []
+
+    def number(name: str, default: float | None) -> float | None:
+        raw = (text.get(name) or "").strip()
+        if raw.lower() in ("", "nan", "none", "null", "n/a"):
+            return default
+        try:
+            value = float(raw)
+        except ValueError:
+            faults.append(f"{name} is not a number: {raw!r}")
+            return default
+        if not math.isfinite(value) or value < 0 or value > 1e12:
+            faults.append(f"{name} must be finite and not negative, got {raw}")
+            return default
+        return value
+
+    def count(name: str, default: int | None) -> int | None:
+        value = number(name, None)
+        if value is None:
+            return default
+        if value < 1 or value != int(value) or value > 1e6:
+            faults.append(f"{name} must be a whole number of 1 or more, got {text.get(name)!r}")
+            return default
+        return int(value)
+
+    note = parse_note(text.get("note") or "")
+    kind = (text.get("kind") or "").strip()
+    if kind not in KINDS:
+        faults.append(f"kind {kind!r} is not one of {', '.join(KINDS)}")
+    mode = note.get("mode") or next((m for m in MODES if m in note), "")
+    if mode not in MODES:
+        if mode:
+            faults.append(f"mode {mode!r} is not one of {', '.join(MODES)}")
+        mode = "closed_loop" if kind in ("tpot", "ttft") else "static"
+    unit = (text.get("unit") or "").strip() or ("out_tok/s" if kind == "throughput_e2e" else "ms")
+    if unit not in UNITS:
+        faults.append(f"unit {unit!r} is not one of {', '.join(UNITS)}")
+    elif (kind == "throughput_e2e") == (unit in ("ms", "s")):
+        faults.append(f"unit {unit!r} does not suit kind {kind!r}")
+
+    attention_dp = note.get("attention_dp", "") in ("1", "true") or note.get("decode_dpa") == "1"
+    tp, pp = count("tp", None), count("pp", 1) or 1
+    dp, ep = count("dp", None), count("ep", None)
+    chips = count("n_chips", None)
+    disaggregated = "disagg" in note
+    prefill_pool = _pool(note, "prefill")
+    decode_pool = _pool(note, "decode")
+    if disaggregated and (prefill_pool is None or decode_pool is None):
+        faults.append(
+            "disaggregated row without prefill_workers, prefill_gpus, decode_workers, decode_gpus in its note"
+        )
+    instance_chips = chips
+    if disaggregated and decode_pool is not None:
+        instance_chips = max(decode_pool.chips // decode_pool.workers, 1)
+    shape = _layout(tp, pp, dp, ep, chips=instance_chips, attention_dp=attention_dp)
+    prefill_shape = None
+    if prefill_pool is not None:
+        size = max(prefill_pool.chips // prefill_pool.workers, 1)
+        prefill_dp = note.get("prefill_dpa") == "1"
+        prefill_tp = int(float(note.get("prefill_tp") or size))
+        prefill_ep = int(float(note.get("prefill_ep") or 1))
+        prefill_shape = _layout(
+            None if prefill_dp else min(prefill_tp, size),
+            1,
+            size if prefill_dp else None,
+            prefill_ep,
+            chips=size,
+            attention_dp=prefill_dp,
+        )
+    isl = number("isl_tokens", None)
+    cached = number("prefix_tokens", 0.0) or 0.0
+    osl = number("osl_tokens", None)
+    if isl is None and mode != "fleet_24h":
+        faults.append("isl_tokens is missing")
+        isl = 0.0
+    if isl is not None and cached > isl:
+        faults.append("prefix_tokens exceeds isl_tokens, which includes it")
+    batch = number("batch_or_concurrency", None)
+    if batch is not None and batch <= 0:
+        faults.append("batch_or_concurrency must be positive")
+        batch = None
+    if "batch_is_per_dp_rank" in note and batch is not None:
+        batch *= shape.dp
+    value = number("value", None)
+    if value is not None and value <= 0:
+        faults.append("value must be positive")
+        value = None
+    if value is not None and unit == "ms":
+        value /= MS_PER_S
+    parts = {}
+    for name in PARTS:
+        try:
+            if name in note:
+                parts[name] = float(note[name]) / MS_PER_S
+        except ValueError:
+            faults.append(f"{name}= in the note is not a number")
+    if not (text.get("model") or "").strip() or not (text.get("chip") or "").strip():
+        faults.append("model and chip must be named")
+    if faults:
+        return Row(text=text, where=where, measurement=None, reason="; ".join(faults))
+    return Row(
+        text=text,
+        where=where,
+        measurement=Measurement(
+            kind=kind,
+            mode=mode,
+            model=text["model"].strip(),
+            chip=text["chip"].strip(),
+            shape=shape,
+            chips=chips or shape.chips,
+            weights_dtype=(text.get("weights_dtype") or "").strip().lower() or None,
+            kv_dtype=(text.get("kv_dtype") or "").strip().lower() or None,
+            framework=(text.get("framework") or "").strip(),
+            date=(text.get("date") or "").strip(),
+            input_tokens=float(isl or 0.0),
+            cached_tokens=cached,
+            output_tokens=osl or 0.0,
+            batch=batch,
+            unit=unit,
+            value=value,
+            parts_s=parts,
+            disaggregated=disaggregated,
+            prefill_pool=prefill_pool,
+            prefill_shape=prefill_shape,
+            decode_pool=decode_pool,
+            attention_dp=attention_dp,
+            low_quality="quality" in note,
+            note=text.get("note") or "",
+            source=(text.get("source") or "").strip(),
+            where=where,
+        ),
+    )
+
+
+def _pool(note: Mapping[str, str], side: str) -> PoolSize | None:
+    try:
+        workers, chips = int(float(note[f"{side}_workers"])), int(float(note[f"{side}_gpus"]))
+    except (KeyError, ValueError):
+        return None
+    # some sources write 0 workers where one worker spans all chips
+    workers = max(workers, 1)
+    return PoolSize(workers=workers, chips=chips) if chips >= workers else None
+
+
+def _layout(tp: int | None, pp: int, dp: int | None, ep: int | None, *, chips: int | None, attention_dp: bool) -> Shape:
+    """Fill in what a row leaves blank: chips = tp pp dp; blank dp is what is left over where attention is data parallel."""
+    total = chips or (tp or 1) * pp * (dp or 1)
+    if tp is not None and tp > MAX_TENSOR_SPLIT and dp in (None, 1):
+        # nobody splits attention this far: such rows count attention ranks as tensor ranks
+        tp, dp, ep, attention_dp = 1, tp, ep if ep and ep > 1 else tp, True
+    if attention_dp and (dp is None or dp == 1):
+        dp = max(total // ((tp or 1) * pp), 1)
+    if dp is None:
+        dp = 1
+        if tp is None:
+            tp = max(total // pp, 1)
+    tp = tp or max(total // (pp * dp), 1)
+    if tp * pp * dp > total and not attention_dp:
+        dp = max(total // (tp * pp), 1)
+    group = tp * dp
+    if dp > 1 and (ep is None or (ep == 1 and group > MAX_TENSOR_SPLIT // 2)):
+        ep = group  # experts are not cut into more than a few slices
+    ep = min(ep or 1, group)
+    while group % ep:
+        ep -= 1
+    return Shape(tp=tp, pp=pp, dp=dp, ep=ep)
+
+
+def version_of(framework: str) -> tuple[str, tuple[int, ...]]:
+    """Engine name in lower case and its version, e.g. ``("vllm", (0, 12, 0))``; no version gives ()."""
+    text = framework.strip().lower()
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    version = tuple(int(part) for part in found.groups(default="0")) if found else ()
+    return text, version
+
+
+def select(rows: Iterable[Row], **wanted: object) -> list[Measurement]:
+    """Measurements whose fields equal what is asked."""
+    return [m for m in (row.measurement for row in rows) if m and all(getattr(m, k) == v for k, v in wanted.items())]

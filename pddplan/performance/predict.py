@@ -1,0 +1,251 @@
+"""Predict the rows of a measurement table: value, main terms, or the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from pddplan.domain.chip import Chip
+from pddplan.domain.llm import Llm
+from pddplan.domain.plan import Shape
+from pddplan.errors import InputError
+from pddplan.performance.efficiency import Efficiency
+from pddplan.performance.forward_pass import PassTime, pass_time
+from pddplan.performance.load import PassModel, chip_key, pass_model
+from pddplan.performance.measurement import Measurement, Row
+from pddplan.performance.memory import memory_budget, sequences_in_memory
+from pddplan.performance.serving import Quantity, RunLoad, prefill_run, run_times, split_system
+
+FLEET_CACHED_SHARE = 0.0
+
+
+class Catalog(Protocol):
+    """Finds chips, models and efficiencies by the names in a table; raises InputError for unknown ones."""
+
+    def chip(self, name: str) -> Chip: ...
+    def llm(self, name: str) -> Llm: ...
+    def efficiency(self, chip: Chip, framework: str, date: str, *, operators: bool = False) -> Efficiency: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Predicted value of one row in the row's own unit of measure (seconds, or tokens per second)."""
+
+    row: Row
+    value: float | None
+    terms: dict[str, float]
+    """Main terms by name [s]."""
+    remark: str = ""
+    """Why there is no value, or what was assumed."""
+    stack: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A measurement with everything it refers to looked up."""
+
+    measurement: Measurement
+    chip: Chip
+    llm: Llm
+    efficiency: Efficiency
+    model: PassModel
+
+
+def subject_of(measurement: Measurement, catalog: Catalog) -> Subject:
+    """Look up chip, model and stack of a measurement.
+
+    Raises:  InputError for unknown names, dtypes or layouts.
+    """
+    chip, llm = catalog.chip(measurement.chip), catalog.llm(measurement.model)
+    efficiency = catalog.efficiency(
+        chip, measurement.framework, measurement.date, operators=measurement.mode == "op_composed"
+    )
+    model = pass_model(
+        llm, chip_key(chip), _shape_for(measurement.shape, llm), measurement.weights_dtype, measurement.kv_dtype
+    )
+    return Subject(measurement, chip, llm, efficiency, model)
+
+
+def _shape_for(shape: Shape, llm: Llm) -> Shape:
+    """Dense models have no expert ranks, whatever a table says."""
+    return shape if llm.is_moe else replace(shape, ep=1)
+
+
+def memory_cap(subject: Subject, tokens: float) -> int:
+    """Sequences of a length that the instance of a measurement holds."""
+    budget = memory_budget(
+        subject.chip,
+        subject.llm,
+        shape=subject.model.shape,
+        weights=subject.model.weights,
+        efficiency=subject.efficiency,
+    )
+    fits = sequences_in_memory(budget, subject.model.kv, shape=subject.model.shape, tokens=tokens)
+    return min(fits, int(subject.efficiency.max_sequences) * subject.model.shape.dp)
+
+
+def quantity_of(m: Measurement) -> Quantity:
+    """Which formula a row is compared with."""
+    if m.mode == "op_composed":
+        return Quantity.OPERATORS_PREFILL if m.kind == "prefill_latency" else Quantity.OPERATORS_DECODE
+    if m.kind in ("prefill_latency",) or (m.kind == "ttft" and m.mode != "closed_loop"):
+        return Quantity.PREFILL_LATENCY
+    if m.kind == "decode_step":
+        return Quantity.DECODE_STEP
+    if m.unit.startswith("in_tok"):
+        return Quantity.INPUT_THROUGHPUT
+    if m.kind == "tpot":
+        return Quantity.CLOSED_TPOT if m.mode == "closed_loop" else Quantity.DECODE_STEP
+    if m.kind == "ttft":
+        return Quantity.CLOSED_TTFT
+    if m.mode == "static":
+        return Quantity.STATIC_THROUGHPUT
+    return Quantity.CLOSED_THROUGHPUT if m.mode == "closed_loop" else Quantity.OFFLINE_THROUGHPUT
+
+
+def run_of(subject: Subject) -> tuple[RunLoad, str]:
+    """Passes of a measured run on one instance, and a remark on what was assumed.
+
+    Raises:  InputError when the batch is neither given nor bounded by memory.
+    """
+    m, model, remark = subject.measurement, subject.model, ""
+    quantity = quantity_of(m)
+    fresh = max(m.input_tokens - m.cached_tokens, 1.0)
+    output = max(m.output_tokens, 1.0)
+    held = m.input_tokens + m.output_tokens / 2.0
+    batch = m.batch
+    if quantity in (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.CLOSED_TTFT) or batch is None:
+        cap = memory_cap(subject, held)
+        if batch is None:
+            if cap < 1:
+                cap, remark = 1, "no sequence fits by our memory reckoning; one assumed"
+            batch = float(cap)
+            remark = remark or f"batch {cap} from memory"
+        elif 1 <= cap < batch:
+            remark = f"memory holds {cap} of {batch:g} requests"
+            batch = float(cap)
+    whole_batch = quantity in (Quantity.OPERATORS_PREFILL, Quantity.PREFILL_LATENCY, Quantity.STATIC_THROUGHPUT)
+    together = batch if whole_batch else min(float(model.shape.dp), batch)
+    chunk = np.inf if quantity == Quantity.OPERATORS_PREFILL else subject.efficiency.chunk_tokens
+    prefill, passes = prefill_run(
+        model, requests=together, new_tokens=fresh, cached_tokens=m.cached_tokens, chunk_tokens=float(chunk)
+    )
+    if not whole_batch:
+        # ranks prefill side by side: what one request costs the instance is its share of the pass
+        shared = together if quantity != Quantity.CLOSED_TTFT else 1.0
+        passes = passes / shared
+    context = m.input_tokens if m.kind == "decode_step" else held
+    decode = model.load(sequences=batch, new_tokens=1.0, cached_tokens=context, decode=True)
+    value = np.asarray
+    return (
+        RunLoad(
+            quantity=value(float(quantity)),
+            prefill=prefill,
+            prefill_passes=value(passes),
+            decode=decode,
+            batch=value(batch),
+            output_tokens=value(output),
+            chips=value(float(m.chips) if m.per_chip else 1.0),
+            input_tokens=value(m.input_tokens),
+        ),
+        remark,
+    )
+
+
+def predict_row(row: Row, catalog: Catalog) -> Prediction:
+    """Predict one row; every failure becomes a remark."""
+    m = row.measurement
+    if m is None:
+        return Prediction(row, None, {}, row.reason or "unreadable row")
+    try:
+        subject = subject_of(m, catalog)
+        if m.disaggregated:
+            return _predict_split(row, subject, catalog)
+        run, remark = run_of(subject)
+        values, prefill, decode = run_times(run, subject.efficiency)
+    except InputError as fault:
+        return Prediction(row, None, {}, "; ".join(p.what for p in fault.problems))
+    value = float(values)
+    if not np.isfinite(value) or value <= 0:
+        return Prediction(row, None, {}, "the formula gives no finite value here")
+    return Prediction(row, value, _terms(run, prefill, decode), remark, subject.efficiency.name)
+
+
+def predict_rows(rows: Iterable[Row], catalog: Catalog) -> list[Prediction]:
+    """Predict all rows of a table."""
+    return [predict_row(row, catalog) for row in rows]
+
+
+def _terms(run: RunLoad, prefill: PassTime, decode: PassTime) -> dict[str, float]:
+    quantity = Quantity(int(run.quantity))
+    of_prefill = quantity in (
+        Quantity.OPERATORS_PREFILL,
+        Quantity.PREFILL_LATENCY,
+        Quantity.CLOSED_TTFT,
+        Quantity.INPUT_THROUGHPUT,
+    )
+    times, factor = (prefill, float(run.prefill_passes)) if of_prefill else (decode, 1.0)
+    terms = {name: float(value) * factor for name, value in times.main_terms().items()}
+    if quantity in (Quantity.OPERATORS_PREFILL, Quantity.OPERATORS_DECODE):
+        terms.pop("overhead")
+    if quantity in (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.OFFLINE_THROUGHPUT):
+        share = float(run.batch) * float(run.prefill_passes) / float(run.output_tokens)
+        terms["prefill"] = share * float(prefill.total)
+    if quantity == Quantity.STATIC_THROUGHPUT:
+        terms["prefill"] = float(run.prefill_passes) * float(prefill.total)
+    return terms
+
+
+def _predict_split(row: Row, subject: Subject, catalog: Catalog) -> Prediction:
+    """Prefill and decode on separate workers of one kind of chip."""
+    m, e = subject.measurement, subject.efficiency
+    assert m.decode_pool is not None and m.prefill_pool is not None and m.prefill_shape is not None
+    if m.batch is None:
+        return Prediction(row, None, {}, "a disaggregated row needs its number of requests in flight")
+    prefill_model = pass_model(
+        subject.llm, chip_key(subject.chip), _shape_for(m.prefill_shape, subject.llm), m.weights_dtype, m.kv_dtype
+    )
+    ranks = float(prefill_model.shape.dp)
+    run, passes = prefill_run(
+        prefill_model,
+        requests=ranks,
+        new_tokens=max(m.input_tokens - m.cached_tokens, 1.0),
+        cached_tokens=m.cached_tokens,
+        chunk_tokens=e.chunk_tokens,
+    )
+    prefill_s = passes * float(pass_time(run, e).total)
+    held = m.input_tokens + m.output_tokens / 2.0
+    model = subject.model
+
+    def step(batch: float) -> float:
+        load = model.load(sequences=batch, new_tokens=1.0, cached_tokens=held, decode=True)
+        return float(pass_time(load, e).total)
+
+    steady = split_system(
+        in_flight=m.batch,
+        output_tokens=max(m.output_tokens, 1.0),
+        prefill_servers=m.prefill_pool.workers * ranks,
+        prefill_s=prefill_s,
+        decode_workers=float(m.decode_pool.workers),
+        batch_cap=float(max(memory_cap(subject, held), 1)),
+        step_s=step,
+        fixed_s=e.host_overhead_s,
+    )
+    value = {
+        "tpot": steady.tpot_s,
+        "decode_step": steady.tpot_s,
+        "ttft": steady.ttft_s,
+        "prefill_latency": prefill_s,
+        "throughput_e2e": steady.rate_rps
+        * (m.input_tokens if m.unit.startswith("in_") else m.output_tokens)
+        / (m.chips if m.per_chip else 1),
+    }[m.kind]
+    load = model.load(sequences=steady.batch_per_worker, new_tokens=1.0, cached_tokens=held, decode=True)
+    terms = {name: float(v) for name, v in pass_time(load, e).main_terms().items()}
+    terms["prefill"] = prefill_s
+    return Prediction(
+        row, value, terms, f"{steady.bound}-bound, {steady.batch_per_worker:.0f} per decode worker", e.name
+    )
