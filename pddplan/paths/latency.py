@@ -17,6 +17,8 @@ from pddplan.queueing.wait import Wait
 _SEPARATION = 1e-3
 """Relative distance to which equal means are pulled apart, so that partial fractions exist."""
 _TINY_S = 1e-12
+_NEGLIGIBLE = 1e-9
+"""A wait that fewer requests than this ever meet is left out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,15 +37,6 @@ class LatencySum:
         total = np.asarray(self.shift_s, dtype=float)
         for term in self.terms:
             total = total + term.mean_s
-        return total
-
-    @property
-    def variance_s2(self) -> Array:
-        total = np.zeros(np.shape(self.shift_s))
-        for term in self.terms:
-            p, tau = np.asarray(term.delay_probability), np.asarray(term.conditional_mean_s)
-            with np.errstate(invalid="ignore"):
-                total = total + np.where(p > 0, p * (2.0 - p) * tau**2, 0.0)
         return total
 
     def prepared(self) -> PreparedLatency:
@@ -102,40 +95,60 @@ def stacked(latencies: Sequence[LatencySum]) -> tuple[PreparedLatency, Array]:
 
 
 def prepare(shift_s: Array, terms: Sequence[Wait]) -> PreparedLatency:
-    """Partial fractions of a sum of (atom, exponential) terms.
+    """Partial fractions of a sum of waits, each with an atom at zero and one or two exponential phases.
 
-    Formula:     1 - F(t) = sum_i a_i exp(-(t - shift) / tau_i),
-                 a_i = p_i prod_{j != i} (1 - p_j + p_j tau_i / (tau_i - tau_j))
+    Formula:     1 - F(t) = sum_i a_i exp(-(t - shift) / tau_i) over all phases i;
+                 a_i = p_i prod over other terms B of (1 - P_B + sum_{l in B} p_l tau_i / (tau_i - tau_l))
     Parameters:  shift_s, shape (..., classes) [s]; terms with p in [0, 1] and tau >= 0 [s], broadcastable
-    Returns:     coefficients and decay rates, shape (..., classes, terms)
-    Raises:      nothing; a term with tau = inf puts its probability beyond every time
+    Returns:     coefficients and decay rates, shape (..., classes, phases)
+    Raises:      nothing; a phase with tau = inf puts its probability beyond every time
     Holds when:  the terms are independent; equal tau are pulled apart by 0.1 %.
     References:  ross2014, section 5.2.4
     """
     shift = np.asarray(shift_s, dtype=float)
-    if not terms:
+    phases, owner = _phases(terms)
+    if not phases:
         empty = np.zeros((*shift.shape, 1))
         return PreparedLatency(shift, empty, empty)
-    parts = [np.broadcast_arrays(shift, t.delay_probability, t.conditional_mean_s) for t in terms]
-    probability = np.stack([p for _, p, _ in parts], axis=-1).astype(float)
-    tau = np.stack([m for _, _, m in parts], axis=-1).astype(float)
+    flat = np.broadcast_arrays(shift, *(part for phase in phases for part in phase))
+    shift = flat[0]
+    probability = np.stack(flat[1::2], axis=-1).astype(float)
+    tau = np.stack(flat[2::2], axis=-1).astype(float)
+    of_term = np.array(owner)
+    count = of_term.size
     endless = np.isinf(tau) & (probability > 0)
-    lost = 1.0 - np.prod(np.where(endless, 1.0 - probability, 1.0), axis=-1)
+    kept = np.prod(np.where(endless, 1.0 - probability, 1.0), axis=-1)
     off = endless | (tau <= _TINY_S) | (probability <= 0)
     probability = np.where(off, 0.0, probability)
-    count = tau.shape[-1]
-    # switched-off terms get means far below all others, each its own: their factor becomes one
-    tau = np.where(off, _TINY_S * (1.0 + np.arange(count)), tau)
-    tau = _pulled_apart(tau)
+    # phases that are off get means far below all others, each its own: their factor becomes one
+    tau = _pulled_apart(np.where(off, _TINY_S * (1.0 + np.arange(count)), tau))
     difference = tau[..., :, None] - tau[..., None, :]
-    diagonal = np.eye(count, dtype=bool)
-    ratio = tau[..., :, None] / np.where(diagonal, 1.0, difference)
-    factor = 1.0 - probability[..., None, :] + probability[..., None, :] * ratio
-    coefficient = probability * np.where(diagonal, 1.0, factor).prod(axis=-1)
-    kept = (1.0 - lost)[..., None]
-    full = np.concatenate([coefficient * kept, lost[..., None]], axis=-1)
-    rates = np.concatenate([1.0 / tau, np.zeros_like(lost)[..., None]], axis=-1)
-    return PreparedLatency(np.broadcast_to(shift, lost.shape), full, rates)
+    same_term = of_term[:, None] == of_term[None, :]
+    weight = probability[..., None, :] * (tau[..., :, None] / np.where(same_term, 1.0, difference) - 1.0)
+    coefficient = probability
+    for term in range(int(of_term.max()) + 1):
+        mine = of_term == term
+        factor = 1.0 + weight[..., mine].sum(axis=-1)
+        coefficient = coefficient * np.where(mine, 1.0, factor)
+    full = np.concatenate([coefficient * kept[..., None], (1.0 - kept)[..., None]], axis=-1)
+    rates = np.concatenate([1.0 / tau, np.zeros_like(kept)[..., None]], axis=-1)
+    return PreparedLatency(shift, full, rates)
+
+
+def _phases(terms: Sequence[Wait]) -> tuple[list[tuple[Array, Array]], list[int]]:
+    """(probability, mean) of every exponential phase that matters, and which term it belongs to."""
+    phases: list[tuple[Array, Array]] = []
+    owner: list[int] = []
+    for number, term in enumerate(terms):
+        probability, share = np.asarray(term.delay_probability, dtype=float), np.asarray(term.fast_share, dtype=float)
+        if probability.size and probability.max() < _NEGLIGIBLE:
+            continue
+        phases.append((probability * (1.0 - share), np.asarray(term.tail_mean_s, dtype=float)))
+        owner.append(number)
+        if share.max() > 0.0:
+            phases.append((probability * share, np.asarray(term.fast_mean_s, dtype=float)))
+            owner.append(number)
+    return phases, owner
 
 
 def _pulled_apart(tau: Array) -> Array:

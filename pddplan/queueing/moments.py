@@ -16,6 +16,11 @@ class Moments:
     mean: float
     scv: float
 
+    @property
+    def second(self) -> float:
+        """Mean of the square."""
+        return self.mean**2 * (1.0 + self.scv)
+
 
 def mix_moments(weight: Array, values: Array) -> Moments:
     """Mean and SCV of a quantity over a mix of classes.
