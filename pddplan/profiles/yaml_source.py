@@ -361,7 +361,10 @@ class _Dumper(yaml.SafeDumper):
 
 def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
     looks_special = value in _NULL or value in _BOOL or _FLOAT.match(value) or value.lower() in _SPECIAL
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="'" if looks_special else None)
+    style = "'" if looks_special else None
+    if not value.isprintable() and not value.isascii():
+        style = '"'  # Unicode line breaks do not survive plain style
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 def _represent_float(dumper: yaml.SafeDumper, value: float) -> yaml.Node:
@@ -371,6 +374,8 @@ def _represent_float(dumper: yaml.SafeDumper, value: float) -> yaml.Node:
         text = ".inf" if value > 0 else "-.inf"
     else:
         text = repr(value)
+        if "." not in text:  # 1e+24 would need a tag to be read as a number by other programs
+            text = text.replace("e", ".0e")
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
