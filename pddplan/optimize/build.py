@@ -17,6 +17,7 @@ from pddplan.evaluate.stages import decode_cap
 from pddplan.optimize.data import OwnedChips, PoolOption, ProgramData, Quantile
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Mix, Points, TPOT_QUANTILE, e2e_rows, first_mix, line_options, pools_of, ttft_rows
+from pddplan.optimize.search import COVERAGE_MARGIN
 from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools
 from pddplan.units import WATTS_PER_KW
 
@@ -88,9 +89,9 @@ def with_mix(
 def promise_rows(problem: Problem) -> list[Quantile]:
     """Promises as rows of the program."""
     promises = problem.workload.promises
-    rows = [Quantile(row, q) for row, q, _ in (*ttft_rows(promises), *e2e_rows(promises))]
+    rows = [Quantile(row, q + COVERAGE_MARGIN) for row, q, _ in (*ttft_rows(promises), *e2e_rows(promises))]
     if promises.tpot_s is not None:
-        rows.append(Quantile("TPOT P90", TPOT_QUANTILE))
+        rows.append(Quantile("TPOT P90", TPOT_QUANTILE + COVERAGE_MARGIN))
     return rows
 
 

@@ -20,6 +20,8 @@ class PoolLevel:
 
     instances: int
     load: float
+    busiest: float | None = None
+    """Corner of a cell only: the highest utilisation in it, at which departures may be smoothest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class PoolCell:
     def best(self) -> PoolLevel:
         """The corner with the shortest wait: most spare capacity; of equal spare, fewest instances."""
         count = max(self.low, 1)
-        return PoolLevel(count, max(count - self.spare_high, 0.0))
+        busiest = max(1.0 - self.spare_low / max(self.high, 1), 0.0)
+        return PoolLevel(count, max(count - self.spare_high, 0.0), busiest)
 
 
 @dataclass(frozen=True, slots=True)

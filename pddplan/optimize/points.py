@@ -23,6 +23,8 @@ from pddplan.network.rate import effective_rate
 from pddplan.optimize.data import LineOption, ProgramData, Route
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.paths.decoding import DecodePoint
+from pddplan.queueing.flows import departure_scv, split_scv, superposed_scv
+from pddplan.queueing.moments import mix_moments
 
 TPOT_QUANTILE = 0.9
 
@@ -39,7 +41,20 @@ class Mix:
     line_rates: Mapping[str, Array]
     """Transfers per line, shape (paths x classes,), aligned with ``line_payloads``."""
     line_payloads: Mapping[str, Array]
-    relative_load: Mapping[str, float] = field(default_factory=dict)
+    feeds: Mapping[str, tuple[Feed, ...]]
+    """Per line: the prefill pools that send over it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A prefill pool's part in a line's arrivals."""
+
+    pool: str
+    rate: float
+    share_sent: float
+    """Of the pool's requests, how many cross the line."""
+    scv: float
+    """Of the times between its transfers, as assumed or last seen."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +68,7 @@ class Points:
     mix: Mix
     _by_id: dict[str, Pool] = field(default_factory=dict)
     _pool_states: dict[tuple[str, PoolLevel], tuple[PrefillState | None, DecodePoint | None]] = field(default_factory=dict)
-    _line_states: dict[tuple[str, str, float], LineState] = field(default_factory=dict)
+    _line_states: dict[tuple[object, ...], LineState] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
     _mean_work: dict[str, float] = field(default_factory=dict)
     _small_plans: list[Plan] = field(default_factory=list)
@@ -96,7 +111,11 @@ class Points:
                 prefill[pool_id] = first
             if last is not None:
                 decode[pool_id] = last
-        lines = {path.line: self._line_state(path.line, line)} if path.line is not None and line is not None else {}
+        lines = (
+            {path.line: self._line_state(path.line, line, path.prefill, pools[0][1], prefill[path.prefill])}
+            if path.line is not None and line is not None
+            else {}
+        )
         result = path_result(self.problem, self._small_plans[index], path, States(prefill, lines, decode))
         crosses = path.line is not None and path.kind is not PathKind.P_RLD
         return Route(
@@ -110,8 +129,11 @@ class Points:
 
     def _coverage(self, result: PathResult) -> dict[str, Array]:
         promises = self.problem.workload.promises
-        found = {row: coverage(result.ttft, {q: limit})[q] for row, q, limit in ttft_rows(promises)}
-        found |= {row: coverage(result.e2e, {q: limit})[q] for row, q, limit in e2e_rows(promises)}
+        found: dict[str, Array] = {}
+        for latency, rows in ((result.ttft, ttft_rows(promises)), (result.e2e, e2e_rows(promises))):
+            if rows:
+                covered = coverage(latency, {q: limit for _, q, limit in rows})
+                found |= {row: np.nan_to_num(covered[q]) for row, q, _ in rows}
         if promises.tpot_s is not None:
             found["TPOT P90"] = (result.tpot_s <= promises.tpot_s * (1 - 1e-9)).astype(float)
         return found
@@ -188,21 +210,47 @@ class Points:
             self._mean_work[pool_id] = max(mean, 1e-12)
         return self._mean_work[pool_id]
 
-    def _line_state(self, line_id: str, level: LineLevel) -> LineState:
-        key = (line_id, level.option.id, level.load_bytes_per_s)
+    def _line_state(
+        self, line_id: str, level: LineLevel, feeder: str, feeder_level: PoolLevel, state: PrefillState
+    ) -> LineState:
+        key = (line_id, level.option.id, level.load_bytes_per_s, feeder, feeder_level)
         if key not in self._line_states:
             rates, payloads = self.mix.line_rates[line_id], self.mix.line_payloads[line_id]
             size = float(rates @ payloads)
             scale = level.load_bytes_per_s / size if size > 0 else 0.0
+            used = level.load_bytes_per_s / max(level.option.capacity_bytes_per_s, 1e-9)
             self._line_states[key] = line_state(
                 self.problem.sites.lines[line_id],
                 level.option.gbps,
                 count=level.option.working,
                 transfer_rate_rps=rates * max(scale, 1e-12),
                 payload_bytes=payloads,
-                arrival_scv=self.mix.arrival_scv.get(line_id, 1.0),
+                arrival_scv=self._line_scv(line_id, feeder, feeder_level, state, utilization=used),
             )
         return self._line_states[key]
+
+    def _line_scv(
+        self, line_id: str, feeder: str, level: PoolLevel, state: PrefillState, *, utilization: float
+    ) -> float:
+        """How bursty a line's arrivals are when one of its feeders is at a level (the others as in the mix)."""
+        feeds = self.mix.feeds[line_id]
+        rates = np.array([feed.rate for feed in feeds])
+        candidates = []
+        for busy in {state.utilization, level.busiest if level.busiest is not None else state.utilization}:
+            leaving = departure_scv(
+                servers=level.instances,
+                utilization=busy,
+                arrival_scv=state.arrival_scv,
+                service_scv=self._service_scv(feeder),
+            )
+            scvs = [
+                float(split_scv(feed.share_sent, scv=leaving)) if feed.pool == feeder else feed.scv for feed in feeds
+            ]
+            candidates.append(superposed_scv(rates, scvs=np.array(scvs), utilization=utilization))
+        return min(candidates)
+
+    def _service_scv(self, pool_id: str) -> float:
+        return mix_moments(self.mix.pool_classes[pool_id], self.problem.prefill_s(self._by_id[pool_id])).scv
 
 
 def ttft_rows(promises: object) -> list[tuple[str, float, float]]:
@@ -264,7 +312,7 @@ def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) ->
                 stop = float((mine * problem.prefill_s(pool)).sum() / mine.sum())
             decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=stop)
     rates, payloads = _line_flows(problem, by_id, paths, flow)
-    return Mix(pool_classes, scv, decode, rates, payloads)
+    return Mix(pool_classes, scv, decode, rates, payloads, _feeds(paths, flow, {}))
 
 
 def mix_of_plan(problem: Problem, plan: Plan, *, before: Mix, paths: Sequence[Path], pools: Sequence[Pool]) -> Mix:
@@ -280,14 +328,41 @@ def mix_of_plan(problem: Problem, plan: Plan, *, before: Mix, paths: Sequence[Pa
         if pool.id in solved.states.prefill:
             scv[pool.id] = solved.states.prefill[pool.id].arrival_scv
     decode |= decode_works(problem, plan, solved.flow_rps, solved.results)
-    for line_id, state in solved.states.lines.items():
-        scv[line_id] = state.arrival_scv
     rates, payloads = dict(before.line_rates), dict(before.line_payloads)
     new_rates, new_payloads = _line_flows(problem, by_id, plan.paths, solved.flow_rps)
     for line_id, rate in new_rates.items():
         if rate.sum() > 0:
             rates[line_id], payloads[line_id] = rate, new_payloads[line_id]
-    return Mix(pool_classes, scv, decode, rates, payloads)
+    leaving = {
+        pool.id: departure_scv(
+            servers=pool.instances,
+            utilization=solved.states.prefill[pool.id].utilization,
+            arrival_scv=solved.states.prefill[pool.id].arrival_scv,
+            service_scv=solved.states.prefill[pool.id].service.scv,
+        )
+        for pool in plan.pools
+        if pool.role is Role.PREFILL
+    }
+    feeds = {**before.feeds, **_feeds(plan.paths, solved.flow_rps, leaving)}
+    return Mix(pool_classes, scv, decode, rates, payloads, feeds)
+
+
+def _feeds(paths: Sequence[Path], flow: Array, leaving: Mapping[str, float]) -> dict[str, tuple[Feed, ...]]:
+    """Who sends over each line, how much of its own flow, and how bursty."""
+    found: dict[str, tuple[Feed, ...]] = {}
+    crossing = [path.line if path.kind is not PathKind.P_RLD else None for path in paths]
+    for line_id in dict.fromkeys(line for line in crossing if line is not None):
+        feeds = []
+        for pool_id in dict.fromkeys(path.prefill for path in paths):
+            through = float(flow[[path.prefill == pool_id for path in paths]].sum())
+            onto = [line == line_id and path.prefill == pool_id for line, path in zip(crossing, paths, strict=True)]
+            sent = float(flow[onto].sum())
+            if sent > 0:
+                share = min(sent / through, 1.0)
+                scv = float(split_scv(share, scv=leaving.get(pool_id, 1.0)))
+                feeds.append(Feed(pool_id, sent, share, scv))
+        found[line_id] = tuple(feeds)
+    return found
 
 
 def _line_flows(

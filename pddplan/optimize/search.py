@@ -29,6 +29,8 @@ COVERAGE_MARGIN = 1e-6
 """Coverage asked beyond each promise, so that rounding in the evaluator never turns a kept promise into a broken one."""
 LOAD_TOLERANCE = 1e-7
 _STEPS_OF_REPAIR = 40
+_NODES_PER_REPAIR = 5
+"""Once a plan is known, repairing costs more than it gives: only every so many nodes."""
 
 
 class OperatingModel(Protocol):
@@ -138,7 +140,11 @@ class Search:
         return self.best_score + slack
 
     def _settled(self, bound: float) -> bool:
-        return self.best is not None and bound <= self._target() + 1e-12 * abs(self._target())
+        """True when nothing in a cell of this bound is worth a look; what is given up counts in the gap."""
+        if self.best is None or bound > self._target() + 1e-12 * abs(self._target()):
+            return False
+        self._lost_bound = max(self._lost_bound, bound)
+        return True
 
     def _proven_gap(self, status: str) -> float:
         if self.best is None or not math.isfinite(self.best_score):
@@ -241,9 +247,10 @@ class Search:
             if solved.status is not SolveStatus.OPTIMAL:
                 self._lost_bound = max(self._lost_bound, bound)
             return
-        self._repair(candidate, true_levels)
-        if self._settled(bound):
-            return
+        if self.best is None or self._nodes % _NODES_PER_REPAIR == 1:
+            self._repair(candidate, true_levels)
+            if self._settled(bound):
+                return
         children = self._divide(cell, candidate, true_levels)
         if not children:
             self._lost_bound = max(self._lost_bound, bound)  # numerically nothing left to divide
@@ -364,7 +371,7 @@ class Search:
                 for r, route in enumerate(routes)
                 if candidate.flow[r].any()
             )
-            asked = (promise.quantile + 0.4 * COVERAGE_MARGIN) * candidate.rate_rps
+            asked = (promise.quantile - 0.5 * COVERAGE_MARGIN) * candidate.rate_rps
             missing += max(asked - covered, 0.0)
         return missing
 

@@ -13,13 +13,16 @@ from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import build, with_mix
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.points import Mix, Points, mix_of_plan
+from pddplan.optimize.points import Points, mix_of_plan
 from pddplan.optimize.search import Candidate, Search, SearchResult
 from pddplan.optimize.solution import plan_of
 from pddplan.optimize.topologies import Shapes, Topology, find_topology
 
 BEST_RATIO = Objective()
 DEFAULT_LIMITS = Limits()
+SAME_WORK = 0.01
+SAME_TAIL = 0.02
+"""Mixes whose work and uncovered tails differ by less than these fractions need no further round."""
 MOST_ROUNDS = 6
 """Rounds in which the mix of each pool is brought up to date from the plan found."""
 
@@ -111,10 +114,10 @@ def _rounds(
         if settled or result.status == "interrupted":
             break
         mix = mix_of_plan(problem, plan, before=points.mix, paths=points.paths, pools=points.pools)
-        if outcome.keeps_promises and same_mix(mix, points.mix):
+        updated = with_mix(problem, points.pools, points.paths, mix, objective=objective, limits=limits)
+        if outcome.keeps_promises and same_numbers(points, updated, result.best):
             break
-        last_value = result.value
-        points = with_mix(problem, points.pools, points.paths, mix, objective=objective, limits=limits)
+        last_value, points = result.value, updated
         start = (result.best,)
     if best is None:
         raise SolverError(
@@ -139,19 +142,20 @@ def _close(one: float, other: float, gap: float) -> bool:
     return math.isfinite(other) and abs(one - other) <= max(gap, 1e-9) * abs(other)
 
 
-def same_mix(one: Mix, other: Mix) -> bool:
-    """True when two mixes give the same operating points up to a fraction of a per cent."""
-    for pool, work in one.decode.items():
-        before = other.decode[pool]
-        for name in ("tokens_per_request", "step_tokens", "memory_tokens", "extra_holding_s", "prefill_s"):
-            if abs(getattr(work, name) - getattr(before, name)) > 2e-3 * abs(getattr(before, name)) + 1e-6:
+def same_numbers(before: Points, after: Points, candidate: Candidate) -> bool:
+    """True when two mixes give every path the same work and coverage at a plan's operating point, nearly."""
+    levels = candidate.levels
+    if levels is None:
+        return False
+    for one, other in zip(before.routes(levels), after.routes(levels), strict=True):
+        used = one.allowed > 0
+        for pool, work in one.work.items():
+            if (abs(work - other.work[pool]) > SAME_WORK * work + 1e-9)[used].any():
                 return False
-    for pool, classes in one.pool_classes.items():
-        before_classes = other.pool_classes[pool]
-        difference = classes / classes.sum() - before_classes / before_classes.sum()
-        if abs(difference).max() > 1e-3:
-            return False
-    return all(abs(scv - other.arrival_scv.get(name, 1.0)) <= 0.01 for name, scv in one.arrival_scv.items())
+        for row, covered in one.coverage.items():
+            if (abs(covered - other.coverage[row]) > SAME_TAIL * (1 - covered) + 1e-5)[used].any():
+                return False
+    return True
 
 
 def _no_path(problem: Problem, topology: Topology, shapes: Shapes, *, objective: Objective, limits: Limits) -> Exception:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 INTEGER_TOLERANCE = 1e-5
 """How far from a whole number an integer variable may come back; beyond it the answer is not trusted."""
+SMALL_PROGRAM = 1_000
+"""Programs with at most this many variables are solved quicker without a start from heuristics."""
+_WITHOUT_HEURISTICS = {
+    "mip_heuristic_run_feasibility_jump": False,
+    "mip_heuristic_run_rins": False,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_root_reduced_cost": False,
+}
 
 
 class SolveStatus(StrEnum):
@@ -71,8 +79,9 @@ def solve(program: pulp.LpProblem, *, time_limit_s: float, gap: float = 0.0, rel
     limit = max(time_limit_s, 0.05)
     with muted_output():
         if name == "HiGHS":
+            quick = _WITHOUT_HEURISTICS if program.numVariables() <= SMALL_PROGRAM else {}
             engine: Any = pulp.HiGHS(
-                msg=False, mip=not relax_integers, timeLimit=limit, gapRel=gap, threads=1, random_seed=0
+                msg=False, mip=not relax_integers, timeLimit=limit, gapRel=gap, threads=1, random_seed=0, **quick
             )
         else:
             engine = pulp.PULP_CBC_CMD(
