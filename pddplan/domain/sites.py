@@ -67,6 +67,7 @@ class Line:
     protocol_efficiency: float = 0.94
     """Share of the line rate left for payload; 0.941 = TCP over 1500-byte frames with timestamps."""
     tcp_flows: int = 32
+    """Parallel TCP flows of ONE transfer: window and loss limit a transfer, the line rate limits all together."""
     tcp_window_bytes: float = 6 * 2**20
     mss_bytes: float = 1448.0
     max_lines: int = 1
