@@ -1,34 +1,34 @@
 """pddplan: capacity planning for LLM serving split over chips and datacenters.
 
-The functions of ``pddplan.api`` are available here: ``pddplan.size(...)``, ``pddplan.load_plan(...)``.
+Functions of the API are available here: ``pddplan.size(...)``, ``pddplan.load_plan(...)``.
 """
 
 from typing import Any
 
 __version__ = "0.1.0"
 
-_API = (
-    "Inputs",
-    "Sizing",
-    "evaluate_plan",
-    "load_inputs",
-    "load_plan",
-    "problem_of",
-    "save_plan",
-    "size",
-    "size_inputs",
-)
-__all__ = [*_API, "__version__"]
+_HOMES = {
+    "Inputs": "pddplan.sizing",
+    "Sizing": "pddplan.sizing",
+    "evaluate_plan": "pddplan.api",
+    "load_inputs": "pddplan.api",
+    "load_plan": "pddplan.api",
+    "problem_of": "pddplan.api",
+    "save_plan": "pddplan.report.json_plan",
+    "size": "pddplan.api",
+    "size_inputs": "pddplan.api",
+}
+__all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the API when it is first used, so that ``import pddplan`` costs nothing."""
-    if name in _API:
-        from pddplan import api, sizing
+    if name in _HOMES:
+        import importlib
 
-        return getattr(sizing if name in ("Inputs", "Sizing") else api, name)
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'pddplan' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_API])
+    return sorted([*globals(), *_HOMES])

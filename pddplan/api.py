@@ -274,14 +274,6 @@ def evaluate_plan(inputs: Inputs, plan: Plan) -> Outcome:
     return evaluate(problem_of(inputs), plan)
 
 
-def save_plan(sizing: Sizing, path: str | Path) -> None:
-    """Write a plan file: results for other programs, and all records to evaluate the plan again."""
-    from pddplan.files import write_atomically
-    from pddplan.report.json_plan import plan_file_text
-
-    write_atomically(path, plan_file_text(sizing))
-
-
 def load_plan(path: str | Path) -> tuple[Question, Plan]:
     """Read a plan file back, ready for ``evaluate``, ``simulate`` and ``explain``.
 
@@ -293,7 +285,7 @@ def load_plan(path: str | Path) -> tuple[Question, Plan]:
 
 def load_plan_inputs(path: str | Path) -> tuple[Inputs, Plan]:
     """Read a plan file back as records."""
-    from pddplan.report.json_plan import read_plan_file
+    from pddplan.plan_file import read_plan_file
 
     return read_plan_file(path)
 

@@ -143,11 +143,12 @@ size.__doc__ = f"{size.__doc__}\n\n{_EXAMPLES}"
 
 
 def _write_files(sizing: Sizing, *, out: Path | None, csv: Path | None, style: dict[str, Any]) -> None:
-    from pddplan import api
     from pddplan.files import write_atomically
 
     if out is not None:
-        api.save_plan(sizing, out)
+        from pddplan.report.json_plan import save_plan
+
+        save_plan(sizing, out)
     if csv is not None:
         from pddplan.report.csv_costs import CsvStyle, costs_csv, priced_plans
 

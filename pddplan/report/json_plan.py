@@ -12,19 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pddplan import __version__
 from pddplan.domain.outcome import Outcome, Percentiles
-from pddplan.domain.plan import Plan, Role
-from pddplan.errors import InfeasibleError, InputError, Problem, ProblemList
-from pddplan.profiles.yaml_source import decode, read_bytes
-from pddplan.report.records import from_plain, to_plain
+from pddplan.domain.plan import Role
+from pddplan.errors import InfeasibleError
+from pddplan.files import write_atomically
+from pddplan.plan_file import SCHEMA, record
+from pddplan.records import to_plain
 from pddplan.report.verdict import chips_in, compare
 from pddplan.sizing import Inputs, Sizing
 
-SCHEMA = "pddplan-plan/1"
-MAX_PLAN_FILE_BYTES = 256_000_000
 _PROVEN_GAP = 1e-3
 
 
@@ -47,7 +44,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
             "at_zero_hit_rate": _other(outcome, sizing.cold),
         },
         "remarks": list(sizing.remarks),
-        "record": {"inputs": to_plain(sizing.inputs), "plan": to_plain(outcome.plan)},
+        "record": record(sizing.inputs, outcome.plan),
     }
     return {key: _finite(value) for key, value in data.items()}
 
@@ -141,6 +138,11 @@ def plan_file_text(sizing: Sizing) -> str:
     return dump_json(plan_json(sizing))
 
 
+def save_plan(sizing: Sizing, path: str | Path) -> None:
+    """Write a plan file: results for other programs, and all records to evaluate the plan again."""
+    write_atomically(path, plan_file_text(sizing))
+
+
 def infeasible_json(error: InfeasibleError) -> dict[str, Any]:
     """What ``--json`` prints when no plan keeps the promises (exit code 3)."""
     return {
@@ -156,89 +158,6 @@ def infeasible_json(error: InfeasibleError) -> dict[str, Any]:
 def dump_json(data: Mapping[str, Any]) -> str:
     """JSON text that any reader accepts: no NaN, no Infinity; ends with a line break."""
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-# -- reading back -------------------------------------------------------------------------------------------------
-
-
-def read_plan_file(path: str | Path) -> tuple[Inputs, Plan]:
-    """Records of a plan file.
-
-    Raises:  InputError if it is no plan file, of another version, or damaged.
-    """
-    data = read_plan_json(path)
-    name = str(path)
-    record = data.get("record")
-    if not isinstance(record, Mapping) or "inputs" not in record or "plan" not in record:
-        raise _no_plan(name, "has no 'record' with 'inputs' and 'plan'")
-    inputs = from_plain(Inputs, record["inputs"], where=f"{name}: record.inputs")
-    plan = from_plain(Plan, record["plan"], where=f"{name}: record.plan")
-    _check(inputs, plan, data, name)
-    return inputs, plan
-
-
-def read_plan_json(path: str | Path) -> dict[str, Any]:
-    """All keys of a plan file as plain data, checked for being one."""
-    name = str(path)
-    text = decode(read_bytes(path, limit=MAX_PLAN_FILE_BYTES), name=name)
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            Problem(
-                what=f"not valid JSON: {error.msg}",
-                fix="give a file written by 'pddplan size --out'",
-                where=f"{name}:{error.lineno}",
-            )
-        ) from None
-    except (RecursionError, ValueError):
-        raise _no_plan(name, "is nested too deeply or holds a number that is too long") from None
-    if not isinstance(data, dict) or "schema" not in data:
-        raise _no_plan(name, "is no plan file")
-    if data["schema"] != SCHEMA:
-        raise _no_plan(name, f"has schema {data['schema']!r}, this version reads {SCHEMA!r}")
-    if data.get("status") == "infeasible":
-        raise _no_plan(name, "holds no plan: the question was infeasible")
-    return data
-
-
-def _check(inputs: Inputs, plan: Plan, data: Mapping[str, Any], name: str) -> None:
-    """Cross-checks that a hand-edited file may fail."""
-    faults = ProblemList()
-    where = f"{name}: record.plan"
-    pools = {pool.id: pool for pool in plan.pools}
-    for pool in plan.pools:
-        if pool.site not in inputs.sites.sites:
-            faults.add(f"pool {pool.id!r} stands at an unknown site {pool.site!r}", fix="name a site", where=where)
-        if pool.chip not in inputs.chips or pool.chip not in inputs.efficiencies:
-            faults.add(f"pool {pool.id!r} has an unknown chip {pool.chip!r}", fix="name a chip", where=where)
-        if pool.instances < 0 or min(pool.shape.tp, pool.shape.pp, pool.shape.dp, pool.shape.ep) < 1:
-            faults.add(f"pool {pool.id!r} has a negative count", fix="use counts from 0 (shape: from 1)", where=where)
-    for path in plan.paths:
-        for pool_id in (path.prefill, path.relay, path.decode):
-            if pool_id is not None and pool_id not in pools:
-                faults.add(f"path {path.id!r} uses an unknown pool {pool_id!r}", fix="name a pool", where=where)
-        if path.line is not None and path.line not in inputs.sites.lines:
-            faults.add(f"path {path.id!r} uses an unknown line {path.line!r}", fix="name a line", where=where)
-    expected = (len(plan.paths), inputs.workload.classes.count)
-    if plan.share.shape != expected or not np.all(np.isfinite(plan.share)) or np.any(plan.share < -1e-9):
-        faults.add(f"shares must be {expected[0]} x {expected[1]} numbers from 0 up", fix="correct them", where=where)
-    if not (math.isfinite(plan.rate_rps) and plan.rate_rps > 0):
-        faults.add("rate_rps must be finite and above 0", fix="correct it", where=where)
-    shown = {pool.get("id"): pool.get("instances") for pool in data.get("pools") or [] if isinstance(pool, Mapping)}
-    for pool_id, instances in shown.items():
-        kept = pools[pool_id].instances if pool_id in pools else instances
-        if kept != instances:
-            faults.add(
-                f"pool {pool_id!r} has {instances!r} instances in 'pools' but {kept} in 'record.plan'",
-                fix="change 'record.plan': that is what is evaluated; 'pools' only shows results",
-                where=name,
-            )
-    faults.raise_if_any()
-
-
-def _no_plan(name: str, what: str) -> InputError:
-    return InputError(Problem(what=what, fix="give a file written by 'pddplan size --out plan.json'", where=name))
 
 
 # -- helpers ------------------------------------------------------------------------------------------------------
