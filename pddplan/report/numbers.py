@@ -18,10 +18,11 @@ def short(value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
         return "never" if value > 0 else "-inf"
     if value == 0:
         return "0"
-    rounded = float(f"{value:.{digits - 1}e}")
-    magnitude = math.floor(math.log10(abs(rounded)))
+    scientific = f"{value:.{digits - 1}e}"
+    magnitude = int(scientific.partition("e")[2])
     if magnitude >= 15 or magnitude < -4:
-        return f"{rounded:.{digits - 1}e}"
+        return scientific
+    rounded = float(scientific)
     decimals = max(digits - 1 - magnitude, 0)
     return f"{rounded:,.{decimals}f}"
 

@@ -1,0 +1,130 @@
+"""The terminal report: fits its width, reads without colour, says when splitting loses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from pddplan.domain.outcome import Outcome, Violation
+from pddplan.report.terminal import render
+from pddplan.report.text_table import Column, Paint, Screen, table, wants_colour
+from pddplan.report.verdict import compare, cost_of_line, cost_of_pool
+from pddplan.sizing import Sizing
+from tests import samples
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    lines = render(samples.sizing(), width=width).splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+
+
+def test_golden_report() -> None:
+    path = GOLDEN / "terminal-report.txt"
+    text = render(samples.sizing(), width=100)
+    assert text == path.read_text(encoding="utf-8"), f"if the change is meant, write it to {path}"
+
+
+def test_verdict_comes_first_and_assumptions_last() -> None:
+    text = render(samples.sizing(), width=100)
+    titles = [line.split("   ")[0] for line in text.splitlines() if line.isupper() or line.split("   ")[0].isupper()]
+    order = ["POOLS", "LINE", "ROUTING", "LATENCY", "COST", "WHAT BINDS", "IF NO TOKEN WERE CACHED", "HOW SURE"]
+    assert [t for t in titles if t in (*order, "ASSUMPTIONS")] == [*order, "ASSUMPTIONS"]
+    assert "PLAN (pdd): 76 chips serve 10.0 req/s within all promises" in text.splitlines()[1]
+
+
+def test_plain_text_without_colour_and_same_text_with() -> None:
+    plain = render(samples.sizing(), width=100)
+    coloured = render(samples.sizing(), width=100, paint=Paint(on=True))
+    assert "\x1b" not in plain
+    assert "\x1b[" in coloured
+    for code in ("\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m", "\x1b[31;1m", "\x1b[0m"):
+        coloured = coloured.replace(code, "")
+    assert coloured == plain
+
+
+def test_ascii_only() -> None:
+    render(samples.sizing(), width=100, ascii_only=True).encode("ascii")
+
+
+def _cheaper(outcome: Outcome) -> Outcome:
+    return replace(outcome, bcr=outcome.bcr * 2, cost=replace(outcome.cost, monthly_total=60_000.0))
+
+
+def test_says_when_splitting_loses() -> None:
+    sizing = samples.sizing()
+    text = render(replace(sizing, baseline=_cheaper(samples.aggregated())), width=200)
+    assert "SPLITTING LOSES HERE" in text
+
+
+def test_says_when_promises_break() -> None:
+    sizing = samples.sizing()
+    broken = replace(sizing.outcome, violations=(Violation("TTFT P99", 15.0, 19.6, "s"),), goodput_rps=0.0, bcr=0.0)
+    text = render(replace(sizing, outcome=broken), width=200)
+    assert "PROMISES BROKEN (TTFT P99)" in text
+
+
+def test_nothing_to_compare_with() -> None:
+    lonely = Sizing(inputs=samples.inputs(), topology="pdd", outcome=samples.outcome(), remarks=("no baseline: x",))
+    text = render(lonely, width=100)
+    assert "no aggregated baseline" in text
+    assert "no baseline: x" in text
+
+
+def test_hostile_names_cannot_steer_the_terminal() -> None:
+    sizing = samples.sizing()
+    workload = replace(sizing.inputs.workload, name="\x1b[2J evil \r\n\u202e name" + "x" * 300)
+    text = render(replace(sizing, inputs=replace(sizing.inputs, workload=workload)), width=60)
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert max(cell_len(line) for line in text.splitlines()) <= 60
+
+
+def test_costs_of_pools_and_lines_add_up() -> None:
+    outcome = samples.outcome()
+    pools = sum(cost_of_pool(outcome, i) for i in range(len(outcome.plan.pools)))
+    assert pools + cost_of_line(outcome, "a-b") == pytest.approx(outcome.cost.monthly_total)
+
+
+def test_comparison_by_hand() -> None:
+    found = compare(samples.outcome(), samples.aggregated())
+    assert found is not None
+    assert found.bcr_gain == pytest.approx(140_160 / 131_340 - 1)
+    assert found.yearly_saving == pytest.approx(12 * (140_160 - 131_340))
+    assert found.cost_difference_fraction == pytest.approx(131_340 / 140_160 - 1)
+    assert compare(samples.outcome(), replace(samples.aggregated(), goodput_rps=0.0)) is None
+
+
+@given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=5), st.integers(20, 80))
+def test_tables_fit(rows: list[tuple[str, str]], width: int) -> None:
+    clean = [tuple("".join(c if c.isprintable() else "?" for c in cell) for cell in row) for row in rows]
+    columns = [Column("first", importance=0), Column("second", importance=1)]
+    assert all(cell_len(line) <= width for line in table(columns, clean, width=width))
+
+
+def test_colour_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "xterm")
+    assert wants_colour(True)
+    assert not wants_colour(False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not wants_colour(True)
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert wants_colour(False)
+
+
+def test_screen_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    with (tmp_path / "x").open("w", encoding="latin-1") as stream:
+        screen = Screen.of(stream)
+    assert screen.width == 200
+    assert screen.ascii_only
+    assert not screen.paint.on
