@@ -53,7 +53,7 @@ def test_units() -> None:
 def test_short_keeps_three_digits_of_anything(value: float) -> None:
     text = short(value)
     assert text
-    if math.isfinite(value) and value != 0:
+    if 0 < abs(value) < 1e300:
         assert float(text.replace(",", "")) == pytest.approx(value, rel=6e-3)
 
 
