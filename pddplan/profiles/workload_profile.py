@@ -209,7 +209,7 @@ def _provenance(file: WorkloadFile) -> dict[str, Any]:
     if file.notes:
         record["notes"] = list(file.notes)
     if file.trace:
-        record["trace"] = file.trace.model_dump(exclude_defaults=True)
+        record["trace"] = file.trace.model_dump(exclude_none=True)
     return record
 
 

@@ -1,0 +1,372 @@
+"""Stack distances of an LRU block cache, for all capacities in one pass.
+
+A request looks up its block ids against the cache as it was before the request, then touches them from last to
+first, inserting what is missing; afterwards the cache keeps the most recent blocks up to its capacity. LRU keeps
+its blocks on a stack (most recent on top) that does not depend on the capacity: a block is in a cache of c blocks
+if at most c - 1 blocks lie above it. So one number per block and request, its depth, answers for every capacity.
+
+How depths are found without walking a list:
+
+- Each touch takes the next *slot* of a growing time line. A slot is live while no later touch of its block exists.
+  The depth of a block is the number of live slots from its own upwards.
+- Blocks that were touched together and not since lie in consecutive slots. A request therefore dies and revives
+  whole *runs* of slots; conversations consist of a few runs per turn, however long they are.
+- Live slots above a run = all slots above it, less those that earlier requests killed. The latter is a sum over
+  earlier runs with a higher slot: a weighted count of inversions, found in log2(runs) vectorised sweeps.
+
+Cost: O(n log n) for n blocks, in numpy throughout. Requests are fed in chunks; the live slots are renumbered
+after each chunk, and results do not depend on where chunks end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pddplan.domain.workload import Array
+
+Ints = NDArray[np.int64]
+NEVER = np.int64(2**31 - 1)
+"""Depth of a block that no cache holds: seen for the first time, or expired."""
+_START_SIZE = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestChunk:
+    """Consecutive requests in order of time, as parallel arrays."""
+
+    offsets: Ints
+    """Blocks of request i are blocks[offsets[i]:offsets[i + 1]]; shape (requests + 1,)."""
+    blocks: Ints
+    """Block numbers, small and dense (see ``BlockNumbers``)."""
+    input_tokens: Ints
+    output_tokens: Ints
+    time_s: Array | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Depths:
+    """What one chunk found."""
+
+    needed_blocks: Ints
+    """Smallest capacity [blocks] at which this block, and all before it in its request, are hits; shape (blocks,)."""
+    parent: Ints
+    """Earlier request (counted over all chunks) whose input this request continues, -1 if none; shape (requests,)."""
+
+
+class StackReplay:
+    """One LRU cache; feed requests in order of time."""
+
+    def __init__(self, *, block_tokens: int, keep_generated: bool = False, ttl_s: float | None = None) -> None:
+        """Start with an empty cache.
+
+        Parameters:  block_tokens, tokens per block; keep_generated, the cache also holds the KV of generated
+                     tokens (decode side), which the next turn of the conversation finds there; ttl_s, blocks not
+                     touched for longer are gone [s]
+        """
+        self.block_tokens, self.keep_generated, self.ttl_s = block_tokens, keep_generated, ttl_s
+        self.requests = 0
+        self._slot = np.full(_START_SIZE, -1, dtype=np.int32)  # of each block number, -1 = never seen
+        self._toucher = np.full(_START_SIZE, -1, dtype=np.int32)  # last request that touched it
+        self._stack = np.empty(0, dtype=np.int32)  # block number in each live slot; -(request + 1) for generated
+        # per request, over all chunks: needed to recognise the next turn of a conversation
+        self._input = np.empty(0, dtype=np.int32)
+        self._output = np.empty(0, dtype=np.int32)
+        self._time = np.empty(0, dtype=np.float64)
+        self._generated_slot = np.empty(0, dtype=np.int32)  # highest slot of its generated blocks, -1 = none
+
+    @property
+    def live_blocks(self) -> int:
+        """Distinct blocks seen so far: the capacity that never evicts."""
+        return int(self._stack.size)
+
+    def feed(self, chunk: RequestChunk) -> Depths:
+        """Depths of the blocks of these requests, and update of the cache."""
+        lengths = np.diff(chunk.offsets)
+        self._grow(chunk, lengths)
+        request = np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
+        kept = _first_of_request(chunk.blocks, request)
+        if kept is None:
+            depths, parent = self._feed(chunk, request, lengths)
+            return Depths(_running_max(depths, request), parent)
+        # an id twice in one request is one block: touched last at its first place, looked up once
+        thin_lengths = np.bincount(request[kept.first], minlength=lengths.size)
+        thin = RequestChunk(
+            offsets=np.concatenate(([0], np.cumsum(thin_lengths))),
+            blocks=chunk.blocks[kept.first],
+            input_tokens=chunk.input_tokens,
+            output_tokens=chunk.output_tokens,
+            time_s=chunk.time_s,
+        )
+        depths, parent = self._feed(thin, request[kept.first], thin_lengths)
+        return Depths(_running_max(depths[kept.index], request), parent)
+
+    def _feed(self, chunk: RequestChunk, request: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+        count, blocks = chunk.blocks.size, chunk.blocks
+        base_request, live = self.requests, self._stack.size
+        generated = self._generated_blocks(chunk, lengths)
+
+        # slots: request after request; inside a request generated blocks lowest, then blocks from last to first
+        end = np.cumsum(lengths + generated)
+        top = live + end - 1
+        position = np.arange(count, dtype=np.int64) - chunk.offsets[request]
+        slot = top[request] - position
+        start = live + end - lengths - generated  # slots filled before each request
+
+        previous, toucher = self._previous(blocks, request, slot)
+        parent = self._parents(chunk, previous, toucher, request, lengths)
+        if self.keep_generated:
+            previous, consumed = self._find_generated(chunk, previous, parent, request, top - lengths)
+        else:
+            consumed = np.empty(0, dtype=np.int64)
+
+        depths = np.full(count, NEVER, dtype=np.int64)
+        found = np.flatnonzero(previous >= 0)
+        if found.size:
+            starts = np.ones(found.size, dtype=bool)
+            starts[1:] = (
+                (np.diff(found) != 1)
+                | (np.diff(previous[found]) != -1)
+                | (request[found[1:]] != request[found[:-1]])
+            )
+            run_of = np.cumsum(starts) - 1
+            first = found[starts]
+            weight = np.bincount(run_of)
+            dead = _killed_above(previous[first], request[first], weight)
+            above = start[request[first]] - 1 - previous[first] - dead
+            depths[found] = above[run_of] + 1 + (previous[first][run_of] - previous[found])
+        if self.ttl_s is not None and chunk.time_s is not None:
+            last = np.where(toucher >= 0, toucher, 0)
+            by_parent = (toucher < 0) & (previous >= 0)
+            last = np.where(by_parent, np.maximum(parent[request], 0), last)
+            age = chunk.time_s[request] - self._time[last]
+            depths[(previous >= 0) & (age > self.ttl_s)] = NEVER
+
+        self._commit(blocks, request + base_request, slot, generated, top - lengths, previous, consumed)
+        return depths, parent
+
+    def _generated_blocks(self, chunk: RequestChunk, lengths: Ints) -> Ints:
+        """Blocks that a request fills with generated tokens, beyond the whole blocks of its input."""
+        if not self.keep_generated:
+            return np.zeros(lengths.size, dtype=np.int64)
+        total = chunk.input_tokens + chunk.output_tokens
+        return total // self.block_tokens - chunk.input_tokens // self.block_tokens
+
+    def _previous(self, blocks: Ints, request: Ints, slot: Ints) -> tuple[Ints, Ints]:
+        """Slot of the last touch of each block before its request, and the request of that touch; -1 for none."""
+        count = blocks.size
+        if not count:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        bits = max(int(count - 1).bit_length(), 1)
+        key = np.sort((blocks << bits) | np.arange(count, dtype=np.int64))  # by block, then by time
+        order = key & ((1 << bits) - 1)
+        sorted_blocks = key >> bits
+        same = np.zeros(count, dtype=bool)
+        same[1:] = sorted_blocks[1:] == sorted_blocks[:-1]
+        previous = np.empty(count, dtype=np.int64)
+        toucher = np.empty(count, dtype=np.int64)
+        earlier = order[:-1][same[1:]]
+        previous[order[same]] = slot[earlier]
+        toucher[order[same]] = request[earlier] + self.requests
+        firsts = order[~same]
+        previous[firsts] = self._slot[blocks[firsts]]
+        toucher[firsts] = self._toucher[blocks[firsts]]
+        self._last_touch = order[np.append(~same[1:], True)]  # last touch of each block in this chunk
+        return previous, toucher
+
+    def _parents(
+        self, chunk: RequestChunk, previous: Ints, toucher: Ints, request: Ints, lengths: Ints
+    ) -> Ints:
+        """The request that each one continues: all whole input blocks of the earlier one lead the later one.
+
+        Found from the last leading block that was ever seen: whoever touched it last is the candidate; its whole
+        blocks must end exactly there, and the later input must have room for the earlier answer.
+        """
+        parent = np.full(lengths.size, -1, dtype=np.int64)
+        unseen = np.flatnonzero(previous < 0)
+        leading = lengths.astype(np.int64).copy()
+        np.minimum.at(leading, request[unseen], unseen - chunk.offsets[request[unseen]])
+        some = np.flatnonzero(leading > 0)
+        candidate = toucher[chunk.offsets[some] + leading[some] - 1]
+        whole = self._input[candidate].astype(np.int64) // self.block_tokens
+        carried = self._input[candidate].astype(np.int64) + self._output[candidate]
+        continues = (whole == leading[some]) & (chunk.input_tokens[some] >= carried)
+        parent[some[continues]] = candidate[continues]
+        return parent
+
+    def _find_generated(
+        self, chunk: RequestChunk, previous: Ints, parent: Ints, request: Ints, generated_top: Ints
+    ) -> tuple[Ints, Ints]:
+        """Unseen blocks right after a continued input are the earlier answer: point them at its slots."""
+        candidate = parent[request]
+        heir = np.flatnonzero((candidate >= 0) & (previous < 0))
+        owner = candidate[heir]
+        size = self.block_tokens
+        whole = self._input[owner].astype(np.int64) // size
+        filled = (self._input[owner].astype(np.int64) + self._output[owner]) // size
+        place = heir - chunk.offsets[request[heir]]
+        inside = (place >= whole) & (place < filled)
+        heir, owner, offset = heir[inside], owner[inside], (place - whole)[inside]
+        in_chunk = owner >= self.requests
+        top = np.where(
+            in_chunk, generated_top[np.where(in_chunk, owner - self.requests, 0)], self._generated_slot[owner]
+        )
+        alive = top >= 0
+        heir, owner = heir[alive], owner[alive]
+        previous = previous.copy()
+        previous[heir] = top[alive] - offset[alive]
+        return previous, np.unique(owner)
+
+    def _commit(
+        self,
+        blocks: Ints,
+        request: Ints,
+        slot: Ints,
+        generated: Ints,
+        generated_top: Ints,
+        previous: Ints,
+        consumed: Ints,
+    ) -> None:
+        """Renumber live slots so that they are consecutive again, oldest first."""
+        live = self._stack.size
+        total = live + blocks.size + int(generated.sum())
+        holder = np.empty(total, dtype=np.int32)
+        holder[:live] = self._stack
+        owners = np.arange(self.requests, self.requests + generated.size)
+        if blocks.size != total - live:
+            generated_slots = _ranges(generated_top - generated + 1, generated)
+            holder[generated_slots] = np.repeat(-(owners + 1), generated)
+        holder[slot] = blocks
+        alive = np.ones(total, dtype=bool)
+        alive[previous[previous >= 0]] = False
+        renumbered = np.cumsum(alive, dtype=np.int64) - 1
+        self._stack = holder[alive]
+        mine = self._stack >= 0
+        self._slot[self._stack[mine]] = np.flatnonzero(mine)
+        last = self._last_touch if blocks.size else np.empty(0, dtype=np.int64)
+        self._toucher[blocks[last]] = request[last]
+        if self.keep_generated:
+            old = np.flatnonzero(self._generated_slot[: self.requests] >= 0)
+            self._generated_slot[old] = renumbered[self._generated_slot[old]]
+            has = generated > 0
+            self._generated_slot[owners[has]] = renumbered[generated_top[has]]
+            self._generated_slot[consumed] = -1
+        self.requests += generated.size
+
+    def _grow(self, chunk: RequestChunk, lengths: Ints) -> None:
+        if chunk.blocks.size:
+            needed = int(chunk.blocks.max()) + 1
+            self._slot = _grown(self._slot, needed)
+            self._toucher = _grown(self._toucher, needed)
+        after = self.requests + lengths.size
+        self._input = _grown(self._input, after)
+        self._output = _grown(self._output, after)
+        here = slice(self.requests, after)
+        self._input[here] = chunk.input_tokens
+        self._output[here] = chunk.output_tokens
+        if self.keep_generated:
+            self._generated_slot = _grown(self._generated_slot, after)
+        if self.ttl_s is not None and chunk.time_s is not None:
+            self._time = _grown(self._time, after)
+            self._time[here] = chunk.time_s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    first: Ints
+    """Positions of the first occurrence of each block in its request, ascending."""
+    index: Ints
+    """For every position, which of ``first`` stands for it."""
+
+
+def _first_of_request(blocks: Ints, request: Ints) -> _Kept | None:
+    """First occurrences of blocks within their requests; None when no request names a block twice."""
+    if not blocks.size:
+        return None
+    # requests whose blocks increase strictly (the usual case) cannot repeat one
+    suspicious = (np.diff(blocks) <= 0) & (request[1:] == request[:-1])
+    if not suspicious.any():
+        return None
+    bits = max(int(blocks.max()).bit_length(), 1)
+    pair, first, inverse = np.unique((request << bits) | blocks, return_index=True, return_inverse=True)
+    if pair.size == blocks.size:
+        return None
+    order = np.argsort(first)
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    return _Kept(first=first[order], index=rank[inverse])
+
+
+def _killed_above(slot: Ints, request: Ints, weight: Ints) -> Ints:
+    """Slots above each run that earlier requests of this chunk have killed.
+
+    Formula:     K_q = sum of weight_u over runs u with request_u < request_q and slot_u > slot_q
+    Parameters:  slot, highest slot of each run, all different; request, not decreasing; weight, slots per run
+    Returns:     shape (runs,)
+    Holds when:  runs do not overlap.
+    References:  mattson-1970, stack processing
+    """
+    # inside a request count nothing: put its runs in ascending order of slots
+    bits = max(int(slot.max()).bit_length(), 1)
+    order = np.argsort((request << bits) | slot)
+    counted = earlier_greater_weight(slot[order], weight[order])
+    killed = np.empty(slot.size, dtype=np.int64)
+    killed[order] = counted
+    return killed
+
+
+def earlier_greater_weight(values: Ints, weights: Ints) -> Ints:
+    """For each element the total weight of the elements before it that are greater.
+
+    Formula:     R_q = sum of weights_u over u < q with values_u > values_q
+    Parameters:  values, shape (n,), all different; weights, shape (n,)
+    Returns:     shape (n,)
+    Holds when:  values are distinct. Works from the coarsest halving of the index range to the finest; at each
+                 level the elements stand in order of (block of indices, value), so the right half of a block sees
+                 the weights of the left half that are greater as one difference of a running sum.
+    References:  elementary
+    """
+    count = values.size
+    result = np.zeros(count, dtype=np.int64)
+    index = np.argsort(values).astype(np.int64)
+    places = np.arange(count, dtype=np.int64)
+    for bit in range(max(count - 1, 0).bit_length() - 1, -1, -1):
+        right = (index >> bit) & 1 == 1
+        block = index >> (bit + 1)
+        left_weight = np.where(right, 0, weights[index])
+        running = np.cumsum(left_weight)
+        block_end = np.minimum((block + 1) << (bit + 1), count) - 1
+        ahead = running[block_end] - running
+        result[index[right]] += ahead[right]
+        lefts = np.cumsum(~right)
+        before = block << bit  # left elements of all earlier blocks: those are full
+        in_left = (block << (bit + 1)) + lefts - 1 - before
+        in_right = (1 << bit) + places - (lefts - before)
+        target = np.where(right, in_right, in_left)
+        placed = np.empty_like(index)
+        placed[target] = index
+        index = placed
+    return result
+
+
+def _running_max(depths: Ints, request: Ints) -> Ints:
+    """Largest depth among a block and those before it in its request."""
+    shifted = depths + (request << 32)
+    return np.asarray(np.maximum.accumulate(shifted) - (request << 32))
+
+
+def _ranges(starts: Ints, lengths: Ints) -> Ints:
+    """start, start + 1, ... of each range, one after the other."""
+    total = int(lengths.sum())
+    before = np.cumsum(lengths) - lengths
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - before, lengths)
+
+
+def _grown(values: NDArray[np.generic], needed: int) -> NDArray[np.generic]:  # type: ignore[type-arg]
+    if values.size >= needed:
+        return values
+    larger = np.full(max(needed, 2 * values.size, _START_SIZE), -1, dtype=values.dtype)
+    larger[: values.size] = values
+    return larger

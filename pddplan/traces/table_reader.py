@@ -1,0 +1,388 @@
+"""Rows of JSON lines, CSV and Parquet files with one request per row.
+
+Whole blocks go through polars. A block that polars refuses is read again line by line, which is slower and can
+say which line is wrong and why.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.errors import InputError, Problem
+from pddplan.traces.formats import Recognised, TableFormat
+from pddplan.traces.rows import BadRow, Ints, Names, Rows
+from pddplan.traces.source import BLOCK_BYTES, Source, TextBlock
+from pddplan.traces.times import parse_times
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NUMBER_ROLES = ("input", "output", "hit", "appended", "turn")
+FAILED_WORDS = frozenset({"failed", "failure", "error", "errored", "timeout", "cancelled", "canceled", "aborted"})
+PARQUET_ROWS = 200_000
+LARGEST_ID = 2**63
+
+
+class TableReader:
+    """Reads one table; remembers names of sessions across blocks."""
+
+    def __init__(self, source: Source, found: Recognised, *, block_bytes: int = BLOCK_BYTES) -> None:
+        assert found.table is not None
+        self.source, self.found, self.block_bytes = source, found, block_bytes
+        self.table: TableFormat = found.table
+        optional = {role: name for role, name in self.table.optional.items() if name in found.columns}
+        self.columns: dict[str, str] = {**self.table.columns, **optional}
+        self.sessions = Names()
+        self.chats: dict[object, int] = {}
+        self.text_times = False
+
+    def rows(self) -> Iterator[Rows]:
+        """All rows, block by block."""
+        match self.found.container:
+            case "jsonl":
+                yield from self._json_rows()
+            case "csv":
+                yield from self._csv_rows()
+            case "parquet":
+                yield from self._parquet_rows()
+            case other:
+                raise InputError(
+                    Problem(
+                        what=f"format {self.table.id} cannot be read from {other}",
+                        fix="give JSON lines, CSV or Parquet",
+                        where=self.source.name,
+                    )
+                )
+
+    # -- JSON lines --------------------------------------------------------------------------------------------
+
+    def _json_rows(self) -> Iterator[Rows]:
+        import polars as pl
+
+        schema = self._json_schema()
+        for block in self.source.blocks(block_bytes=self.block_bytes):
+            try:
+                frame = pl.read_ndjson(io.BytesIO(block.data), schema=schema)
+            except (pl.exceptions.PolarsError, UnicodeDecodeError, OverflowError, ValueError):
+                yield self._slowly(block, _json_objects(block))
+                continue
+            lines = _line_numbers(block, frame.height)
+            yield self._from_frame(frame, lines) if lines is not None else self._slowly(block, _json_objects(block))
+
+    def _json_schema(self) -> dict[str, pl.DataType]:
+        import polars as pl
+
+        schema: dict[str, Any] = {}
+        for role, column in self.columns.items():
+            values = [row[column] for row in self.found.sample if row.get(column) is not None]
+            if role == "ids":
+                texts = any(isinstance(value, list) and any(isinstance(i, str) for i in value) for value in values)
+                schema[column] = pl.List(pl.String if texts else pl.Int64)
+            elif role in NUMBER_ROLES:
+                schema[column] = pl.Int64
+            elif any(isinstance(value, str) for value in values):
+                schema[column] = pl.String
+            else:
+                schema[column] = pl.Float64 if role == "time" else pl.Int64
+        return schema
+
+    # -- CSV ---------------------------------------------------------------------------------------------------
+
+    def _csv_rows(self) -> Iterator[Rows]:
+        import polars as pl
+
+        header: bytes | None = None
+        for block in self.source.blocks(block_bytes=self.block_bytes, quotes=True):
+            data, lines_before = block.data, block.first_line
+            if header is None:
+                end = data.find(b"\n") + 1 or len(data)
+                header = data[:end].rstrip(b"\r\n") + b"\n"
+                data, lines_before = data[end:], block.first_line + 1
+            if not data.strip():
+                continue
+            body = TextBlock(data, lines_before)
+            try:
+                frame = pl.read_csv(
+                    io.BytesIO(header + data), separator=self.found.delimiter, infer_schema=False, low_memory=True
+                )
+                frame = frame.rename({name: name.strip() for name in frame.columns})
+                frame = frame.select(list(dict.fromkeys(self.columns.values())))
+            except (pl.exceptions.PolarsError, UnicodeDecodeError, ValueError):
+                yield self._slowly(body, self._csv_objects(body))
+                continue
+            lines = _line_numbers(body, frame.height)
+            yield self._from_frame(frame, lines) if lines is not None else self._slowly(body, self._csv_objects(body))
+
+    def _csv_objects(self, block: TextBlock) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+        names = self.found.columns
+        try:
+            text = block.data.decode("utf-8")
+        except UnicodeDecodeError:
+            text = block.data.decode("utf-8", errors="replace")
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.found.delimiter)
+        line = block.first_line
+        while True:
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield line, f"cannot be read as CSV: {error}"
+                line = block.first_line + reader.line_num
+                continue
+            if cells:
+                if len(cells) == len(names):
+                    yield line, dict(zip(names, cells, strict=True))
+                else:
+                    yield line, f"has {len(cells)} cells where the header has {len(names)}"
+            line = block.first_line + reader.line_num
+
+    # -- Parquet -----------------------------------------------------------------------------------------------
+
+    def _parquet_rows(self) -> Iterator[Rows]:
+        import polars as pl
+
+        path = self.source.path
+        if path is None or self.source.packed:
+            raise InputError(
+                Problem(
+                    what="Parquet cannot be read from standard input or a packed file",
+                    fix="give the path of an unpacked Parquet file",
+                    where=self.source.name,
+                )
+            )
+        try:
+            scan = pl.scan_parquet(path)
+            total = scan.select(pl.len()).collect().item()
+            names = list(dict.fromkeys(self.columns.values()))
+            for start in range(0, total, PARQUET_ROWS):
+                frame = scan.select(names).slice(start, PARQUET_ROWS).collect()
+                yield self._from_frame(frame, np.arange(start + 1, start + 1 + frame.height))
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(
+                Problem(what=f"cannot be read as Parquet: {_first_line(error)}", fix="check the file", where=str(path))
+            ) from None
+        self.source.digest_file()
+
+    # -- from columns to rows ----------------------------------------------------------------------------------
+
+    def _from_frame(self, frame: pl.DataFrame, lines: Ints) -> Rows:
+        """Rows of a block that polars could read."""
+        get: Callable[[str], Any] = lambda role: frame[self.columns[role]] if role in self.columns else None  # noqa: E731
+        numbers = {role: _floats(get(role)) for role in NUMBER_ROLES if role in self.columns}
+        inputs, hits = self._inputs(numbers)
+        rows = Rows(line=lines, input_tokens=inputs, output_tokens=numbers["output"], hit_tokens=hits)
+        if "time" in self.columns:
+            rows.time_s, texts = parse_times(get("time"))
+            self.text_times |= texts
+        if "status" in self.columns:
+            words = get("status").cast(_string()).str.to_lowercase().to_list()
+            rows.failed = np.array([word in FAILED_WORDS for word in words], dtype=bool)
+        if "session" in self.columns:
+            parents = get("parent").to_list() if self.table.chat_chain and "parent" in self.columns else None
+            rows.session = self._sessions(get("session").to_list(), parents)
+        if "ids" in self.columns:
+            rows.offsets, rows.ids, broken = _lists(get("ids"))
+            if broken.any():
+                keep = ~broken
+                bad = [BadRow(int(line), "block ids are missing or not whole numbers") for line in lines[broken]]
+                rows = rows.take(keep)
+                rows.bad = bad
+        return rows
+
+    def _slowly(self, block: TextBlock, objects: Iterator[tuple[int, Mapping[str, Any] | str]]) -> Rows:
+        """Rows of a block that holds something odd; what cannot be read is named by line."""
+        lines: list[int] = []
+        bad: list[BadRow] = []
+        values: dict[str, list[Any]] = {role: [] for role in self.columns}
+        lengths, flat = [0], []
+        for line, row in objects:
+            if isinstance(row, str):
+                bad.append(BadRow(line, row))
+                continue
+            fault, ids = None, []
+            cells: dict[str, Any] = {}
+            for role, column in self.columns.items():
+                if column not in row and role not in self.table.optional:
+                    fault = f"has no {column!r}"
+                    break
+                cells[role] = row.get(column)
+            if fault is None:
+                fault = self._fault(cells)
+            if fault is None and "ids" in cells:
+                ids, fault = _id_list(cells["ids"])
+            if fault is not None:
+                bad.append(BadRow(line, fault))
+                continue
+            lines.append(line)
+            for role, cell in cells.items():
+                values[role].append(cell)
+            lengths.append(len(ids))
+            flat.extend(ids)
+        numbers = {role: np.array([_number(v) for v in values[role]]) for role in NUMBER_ROLES if role in values}
+        inputs, hits = self._inputs(numbers)
+        rows = Rows(
+            line=np.array(lines, dtype=np.int64), input_tokens=inputs, output_tokens=numbers["output"], hit_tokens=hits
+        )
+        rows.bad = bad
+        if "time" in self.columns:
+            rows.time_s, texts = parse_times(values["time"])
+            self.text_times |= texts
+        if "status" in self.columns:
+            rows.failed = np.array([str(word).lower() in FAILED_WORDS for word in values["status"]], dtype=bool)
+        if "session" in self.columns:
+            rows.session = self._sessions(values["session"], values.get("parent") if self.table.chat_chain else None)
+        if "ids" in self.columns:
+            rows.offsets = np.cumsum(np.array(lengths, dtype=np.int64))
+            rows.ids = np.array(flat, dtype=np.int64)
+        return rows
+
+    def _fault(self, cells: Mapping[str, Any]) -> str | None:
+        """Why a row cannot be used, as far as single cells tell."""
+        for role in NUMBER_ROLES:
+            if role in cells and role not in self.table.optional and math.isnan(_number(cells[role])):
+                return f"{self.columns[role]} must be a number, got {_short(cells[role])}"
+        if "time" in cells and not isinstance(cells["time"], (int, float, str)):
+            return f"{self.columns['time']} must be a time, got {_short(cells['time'])}"
+        return None
+
+    def _inputs(self, numbers: Mapping[str, Array]) -> tuple[Array, Array | None]:
+        """Input tokens, and reported cached tokens where there are any."""
+        hits = numbers.get("hit")
+        if "appended" in numbers and hits is not None:
+            return hits + numbers["appended"], hits
+        if hits is not None and "hit" in self.table.optional and not np.isfinite(hits).all():
+            hits = np.nan_to_num(hits, nan=0.0)
+        return numbers["input"], hits
+
+    def _sessions(self, names: Sequence[Any], parents: Sequence[Any] | None) -> Ints:
+        if parents is None:
+            return self.sessions.many([_hashable(name) for name in names])
+        numbers = np.empty(len(names), dtype=np.int64)
+        for place, (chat, parent) in enumerate(zip(names, parents, strict=True)):
+            root = self.chats.get(_hashable(parent))
+            number = self.sessions.number(_hashable(chat)) if root is None else root
+            self.chats[_hashable(chat)] = number
+            numbers[place] = number
+        return numbers
+
+
+def _json_objects(block: TextBlock) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    for place, raw in enumerate(block.data.split(b"\n")):
+        if not raw.strip():
+            continue
+        line = block.first_line + place
+        try:
+            value = json.loads(raw, parse_constant=lambda word: math.nan)
+        except UnicodeDecodeError:
+            yield line, "is not UTF-8 text"
+            continue
+        except (ValueError, RecursionError):
+            yield line, "is not whole JSON (cut off?)"
+            continue
+        yield line, value if isinstance(value, dict) else "is not a JSON object"
+
+
+def _line_numbers(block: TextBlock, rows: int) -> Ints | None:
+    """Line of each row when every line is a row (the usual case); None when that is not so."""
+    ends = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
+    if ends != rows:
+        return None
+    return np.arange(block.first_line, block.first_line + rows, dtype=np.int64)
+
+
+def _floats(series: Any) -> Array:
+    """Numbers of a column; NaN for nothing, and for text that is no number."""
+    import polars as pl
+
+    if series.dtype == pl.String:
+        series = series.str.strip_chars().cast(pl.Float64, strict=False)
+    elif not series.dtype.is_numeric():
+        return np.full(len(series), np.nan)
+    return np.asarray(series.cast(pl.Float64).fill_null(float("nan")).to_numpy(), dtype=np.float64)
+
+
+def _lists(series: Any) -> tuple[Ints, Ints, np.ndarray]:
+    """Offsets, ids, and which rows have no usable list (those count as empty)."""
+    import polars as pl
+
+    if series.dtype == pl.String:  # CSV: "[1, 2, 3]" or "1 2 3"
+        series = series.str.extract_all(r"-?[0-9]+").cast(pl.List(pl.Int64), strict=False)
+    if series.dtype == pl.List(pl.String):
+        flat = series.explode(empty_as_null=False, keep_nulls=False).hash(seed=0)
+        ids = flat.to_numpy().view(np.int64)
+        broken = (series.is_null() | series.list.eval(pl.element().is_null()).list.any()).to_numpy()
+    else:
+        series = series.cast(pl.List(pl.Int64))
+        flat = series.explode(empty_as_null=False, keep_nulls=False)
+        broken = series.is_null().to_numpy()
+        if flat.null_count():
+            inner = series.list.eval(pl.element().is_null()).list.any().fill_null(False)
+            broken = broken | inner.to_numpy()
+            flat = flat.fill_null(0)
+        ids = np.asarray(flat.to_numpy(), dtype=np.int64)
+    lengths = series.list.len().fill_null(0).to_numpy().astype(np.int64)
+    return np.concatenate(([0], np.cumsum(lengths))), ids, np.asarray(broken, dtype=bool)
+
+
+def _id_list(value: Any) -> tuple[list[int], str | None]:
+    if isinstance(value, str):
+        parts = value.replace("[", " ").replace("]", " ").replace(",", " ").split()
+        try:
+            value = [int(part) for part in parts]
+        except ValueError:
+            return [], "block ids must be whole numbers"
+    if not isinstance(value, list):
+        return [], f"block ids must be a list, got {_short(value)}"
+    ids = []
+    for item in value:
+        if isinstance(item, str):
+            ids.append(_text_id(item))
+        elif isinstance(item, int) and not isinstance(item, bool):
+            ids.append((item + LARGEST_ID) % (2 * LARGEST_ID) - LARGEST_ID)
+        else:
+            return [], f"block ids must be whole numbers, got {_short(item)}"
+    return ids, None
+
+
+def _text_id(text: str) -> int:
+    """Same number for a text id as the fast way gives."""
+    import polars as pl
+
+    return int(pl.Series([text]).hash(seed=0).to_numpy().view(np.int64)[0])
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or value is None:
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, (int, str, float)) or value is None else repr(value)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _string() -> Any:
+    import polars as pl
+
+    return pl.String
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -1,0 +1,115 @@
+"""Arrival times as files write them, and the unit they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.units import MS_PER_S, NS_PER_S, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, US_PER_S
+
+UNITS_PER_S = {"s": 1.0, "ms": MS_PER_S, "us": US_PER_S, "ns": NS_PER_S, "iso": 1.0}
+
+_DATE_AND_CLOCK = (
+    r"^\s*(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?\s*(?:Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?\s*$"
+)
+_CLOCK = r"[T ](\d\d:\d\d:\d\d(?:\.\d{1,9})?)"
+_ZONE = r"[T ]\d\d:\d\d:\d\d\S*\s*([+-]\d\d(?::?\d\d)?)\s*$"
+
+EPOCH_SMALLEST = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 5e8}
+"""Numbers from here on are times since 1970 in this unit (from the year 1985 for seconds)."""
+MOST_PLAUSIBLE_RPS = 2000.0
+LEAST_PLAUSIBLE_RPS = 0.005
+
+
+def parse_times(values: Any) -> tuple[Array, bool]:
+    """Raw numbers of a time column, and whether it held calendar times as text (then they are in seconds).
+
+    Parameters:  values, a polars column or a list of numbers and texts
+    Returns:     shape (rows,); NaN where nothing can be read
+    """
+    import polars as pl
+
+    if not isinstance(values, pl.Series):
+        values = _series(values)
+    if values.dtype.is_temporal():
+        seconds = values.cast(pl.Datetime("ns")).dt.timestamp("ns").cast(pl.Float64) / NS_PER_S
+        return _numpy(seconds), True
+    if values.dtype.is_numeric():
+        return _numpy(values.cast(pl.Float64)), False
+    if values.dtype != pl.String:
+        return np.full(len(values), np.nan), False
+    numbers = values.str.strip_chars().cast(pl.Float64, strict=False)
+    if numbers.null_count() <= len(values) // 2:
+        return _numpy(numbers), False
+    return _calendar(values), True
+
+
+def resolve_unit(raw: Array, *, wanted: str, integers_are_ms: bool) -> tuple[str, str]:
+    """Unit of numeric times, and why.
+
+    Parameters:  raw, times as written; wanted, a unit or ``auto``; integers_are_ms, the format writes milliseconds
+                 as whole numbers (relative times only)
+    Holds when:  traces have between LEAST_PLAUSIBLE_RPS and MOST_PLAUSIBLE_RPS; the user can overrule.
+    """
+    if wanted != "auto":
+        return wanted, "by format or option"
+    finite = raw[np.isfinite(raw)]
+    if not finite.size:
+        return "s", "no times"
+    smallest = float(finite.min())
+    for unit, limit in EPOCH_SMALLEST.items():
+        if smallest >= limit:
+            return unit, "numbers are times since 1970"
+    span = float(finite.max()) - smallest
+    whole = bool((finite == np.floor(finite)).all())
+
+    def rate(unit: str) -> float:
+        return finite.size / (span / UNITS_PER_S[unit]) if span > 0 else 0.0
+
+    if whole and integers_are_ms:
+        if rate("ms") > MOST_PLAUSIBLE_RPS >= rate("s"):
+            return "s", f"whole numbers; as milliseconds they would mean {rate('ms'):,.0f} requests/s"
+        return "ms", "whole numbers"
+    if rate("s") < LEAST_PLAUSIBLE_RPS <= rate("ms") <= MOST_PLAUSIBLE_RPS:
+        return "ms", f"as seconds they would mean one request in {1 / max(rate('s'), 1e-12):,.0f} s"
+    return "s", "fractional numbers" if not whole else "nothing says otherwise"
+
+
+def _calendar(values: Any) -> Array:
+    """Seconds since 1970 of texts such as 2023-11-16 18:17:03.9799600 or 2026-04-23T17:36:21.77+02:00."""
+    import polars as pl
+
+    frame = pl.DataFrame({"t": values})
+    text = pl.col("t")
+    moment = (text.str.extract(_DATE_AND_CLOCK, 1) + " " + text.str.extract(_CLOCK, 1)).str.to_datetime(
+        "%Y-%m-%d %H:%M:%S%.f", time_unit="ns", strict=False
+    )
+    zone = text.str.extract(_ZONE, 1).str.replace(":", "", literal=True)
+    sign = pl.when(zone.str.starts_with("-")).then(-1.0).otherwise(1.0)
+    hours = zone.str.slice(1, 2).cast(pl.Float64, strict=False).fill_null(0.0)
+    minutes = zone.str.slice(3, 2).cast(pl.Float64, strict=False).fill_null(0.0)
+    offset = sign * (hours * SECONDS_PER_HOUR + minutes * SECONDS_PER_MINUTE)
+    seconds = frame.select(moment.dt.timestamp("ns").cast(pl.Float64) / NS_PER_S - offset).to_series()
+    return _numpy(seconds)
+
+
+def _numpy(series: Any) -> Array:
+    return np.asarray(series.fill_null(float("nan")).to_numpy(), dtype=np.float64)
+
+
+def _series(values: Sequence[Any]) -> Any:
+    import polars as pl
+
+    if any(isinstance(value, str) for value in values):
+        return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
+    return pl.Series([_plain(value) for value in values], dtype=pl.Float64)
+
+
+def _plain(value: Any) -> float | None:
+    try:
+        return None if value is None or isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
