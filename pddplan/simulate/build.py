@@ -45,11 +45,14 @@ class Kinds:
         return Kinds(classes, np.arange(classes.count))
 
 
-def build_scenario(problem: Problem, plan: Plan, *, kinds: Kinds | None = None, chunk_s: float = np.inf) -> Scenario:
+def build_scenario(
+    problem: Problem, plan: Plan, *, kinds: Kinds | None = None, chunk_tokens: float | None = None
+) -> Scenario:
     """Make a plan ready for replay.
 
-    Parameters:  problem; plan; kinds of requests, None = the classes of the workload; chunk_s: time of one prefill
-                 chunk on aggregated pools (inf: prefill goes first, as the closed form has it)
+    Parameters:  problem; plan; kinds of requests, None = the classes of the workload; chunk_tokens: size of the
+                 prefill chunks between decode steps on aggregated pools (None: prefill goes first, as in the
+                 closed form)
     Returns:     Scenario
     Raises:      InputError when a path names a pool or line that the plan does not have, or a pool has no instance
     """
@@ -68,7 +71,7 @@ def build_scenario(problem: Problem, plan: Plan, *, kinds: Kinds | None = None, 
         if pool.role is Role.PREFILL:
             prefill.append(_prefill_stage(problem, pool, asked.rows))
         elif pool.role is Role.AGGREGATED:
-            mixed.append(_mixed_stage(problem, pool, asked.rows, through=through, chunk_s=chunk_s))
+            mixed.append(_mixed_stage(problem, pool, asked.rows, through=through, chunk_tokens=chunk_tokens))
         else:
             held = through * _holding_weight(problem, plan, pool, asked.rows)
             stage = _decode_stage(problem, pool, asked.rows, held=held)
@@ -211,13 +214,18 @@ def _decode_stage(problem: Problem, pool: Pool, rows: RequestClasses, *, held: A
 
 
 def _mixed_stage(
-    problem: Problem, pool: Pool, rows: RequestClasses, *, through: Array, chunk_s: float
+    problem: Problem, pool: Pool, rows: RequestClasses, *, through: Array, chunk_tokens: float | None
 ) -> MixedStage:
     held = through * rows.output_tokens
     step_tokens = _mean(rows.input_tokens + 0.5 * rows.output_tokens, held)
     memory_tokens = _mean(rows.input_tokens + rows.output_tokens, held)
     batch = _slots_per_instance(problem, pool, step_tokens=step_tokens, memory_tokens=memory_tokens)
     table = _step_table(problem.instance_of(pool), batch, instances=1, context_tokens=step_tokens)
+    chunk_s = np.inf
+    if chunk_tokens is not None:
+        size = np.array([float(chunk_tokens)])
+        context = np.array([0.5 * _mean(rows.input_tokens, through)])
+        chunk_s = float(problem.instance_of(pool).prefill_time_s(new_tokens=size, cached_tokens=context)[0])
     return MixedStage(pool.id, pool.instances, _prefill_times(problem, pool, rows), chunk_s, table)
 
 

@@ -7,6 +7,7 @@ at the decode side, lives inside the line stage (see cache_state).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,9 @@ from pddplan.simulate.scenario import Index, Requests, Scenario, Way
 from pddplan.simulate.sharing import LineState, processor_sharing
 
 NEVER = np.inf
+
+Progress = Callable[[float], None]
+"""Called with the share of the work that is done."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,12 +78,18 @@ class _Columns:
 
 
 def replay(
-    scenario: Scenario, requests: Requests, *, rng: np.random.Generator, line_states: dict[str, LineState] | None = None
+    scenario: Scenario,
+    requests: Requests,
+    *,
+    rng: np.random.Generator,
+    line_states: Mapping[str, LineState] | None = None,
+    progress: Progress | None = None,
 ) -> Journeys:
     """Replay requests through a scenario.
 
     Parameters:  scenario; requests in order of arrival; rng for line noise and step boundaries;
-                 line_states: per line id, payloads that depend on what has arrived before (traces)
+                 line_states: per line id, payloads that depend on what has arrived before (traces);
+                 progress: called with the share of stages that are done
     Returns:     Journeys
     Raises:      DomainError when a stage refuses its input
     """
@@ -87,11 +97,17 @@ def replay(
     output = requests.output_tokens
     by_way = [np.flatnonzero(requests.way == number) for number in range(len(scenario.ways))]
     boundary = rng.random(requests.count)
-    _prefill(scenario, requests, columns, by_way=by_way)
-    _lines(scenario, requests, columns, by_way=by_way, rng=rng, states=line_states or {})
-    _relays(scenario, requests, columns, by_way=by_way, output=output, boundary=boundary)
-    _decodes(scenario, requests, columns, by_way=by_way, output=output, boundary=boundary)
-    _mixed(scenario, requests, columns, by_way=by_way, output=output)
+    stages: tuple[Callable[[], None], ...] = (
+        lambda: _prefill(scenario, requests, columns, by_way=by_way),
+        lambda: _lines(scenario, requests, columns, by_way=by_way, rng=rng, states=line_states or {}),
+        lambda: _relays(scenario, requests, columns, by_way=by_way, output=output, boundary=boundary),
+        lambda: _decodes(scenario, requests, columns, by_way=by_way, output=output, boundary=boundary),
+        lambda: _mixed(scenario, requests, columns, by_way=by_way, output=output),
+    )
+    for done, stage in enumerate(stages, start=1):
+        stage()
+        if progress is not None:
+            progress(done / len(stages))
     fields = {name: getattr(columns, name) for name in Journeys.__dataclass_fields__ if name != "requests"}
     return Journeys(requests=requests, **fields)
 
@@ -126,7 +142,7 @@ def _lines(
     *,
     by_way: list[Index],
     rng: np.random.Generator,
-    states: dict[str, LineState],
+    states: Mapping[str, LineState],
 ) -> None:
     ways = scenario.ways
     inside = _members(ways, by_way, [way.line is None and way.decode is not None for way in ways])

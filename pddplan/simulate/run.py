@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from pddplan.evaluate.problem import Problem
 from pddplan.simulate.arrivals import batch_arrivals_s, renewal_arrivals_s
 from pddplan.simulate.build import build_scenario
 from pddplan.simulate.measure import Run, measure, steady_part
-from pddplan.simulate.replay import replay
+from pddplan.simulate.replay import Progress, replay
 from pddplan.simulate.result import SimulationResult
 from pddplan.simulate.scenario import Requests, Scenario, choose_ways
 
@@ -25,9 +25,6 @@ LEAST_REQUESTS = 100
 MOST_REQUESTS = 20_000_000
 _WORTH_A_PROCESS = 300_000
 """Requests over all seeds from which starting worker processes pays."""
-
-Progress = Callable[[float], None]
-"""Called with the share of the work that is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +47,25 @@ def simulate(
     draw: Draw | None = None,
     seed: int = 0,
     seeds: int = 1,
-    chunk_s: float = np.inf,
+    chunk_tokens: float | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Discrete-event simulation of a plan on drawn requests.
 
     Parameters:  problem, plan: as for evaluate(); draw: how many requests and how they arrive, None = as the
                  workload says; seed: first seed, seeds: number of independent runs (seed, seed + 1, ...);
-                 chunk_s: time of a prefill chunk on aggregated pools (inf: prefill first) [s]
+                 chunk_tokens: prefill chunks on aggregated pools, None = prefill goes first
     Returns:     SimulationResult; the same for the same arguments
     Raises:      InputError for a plan that does not fit the problem, or counts out of range
     """
     asked = draw or Draw(scv=problem.workload.arrival.scv)
     _check(asked, seed=seed, seeds=seeds)
-    scenario = build_scenario(problem, plan, chunk_s=chunk_s)
+    scenario = build_scenario(problem, plan, chunk_tokens=chunk_tokens)
     classes = problem.workload.classes
     numbers = tuple(range(seed, seed + seeds))
     runs: list[Run] = []
     elapsed = 0.0
-    for run, seconds in _runs(scenario, classes, plan.rate_rps, asked, numbers):
+    for run, seconds in _runs(scenario, classes, plan.rate_rps, draw=asked, seeds=numbers, progress=progress):
         runs.append(run)
         elapsed += seconds
         if progress is not None:
@@ -98,31 +95,48 @@ def _check(draw: Draw, *, seed: int, seeds: int) -> None:
 
 
 def _runs(
-    scenario: Scenario, classes: RequestClasses, rate_rps: float, draw: Draw, seeds: tuple[int, ...]
+    scenario: Scenario,
+    classes: RequestClasses,
+    rate_rps: float,
+    *,
+    draw: Draw,
+    seeds: tuple[int, ...],
+    progress: Progress | None,
 ) -> Iterator[tuple[Run, float]]:
     """One run per seed, in the order of the seeds; in worker processes where that pays."""
     if len(seeds) == 1 or draw.requests * len(seeds) < _WORTH_A_PROCESS:
-        for number in seeds:
-            yield _one(scenario, classes, rate_rps, draw, number)
+        for done, number in enumerate(seeds):
+            yield _one(scenario, classes, rate_rps, draw=draw, seed=number, progress=_part(progress, done, len(seeds)))
         return
     from joblib import Parallel, cpu_count, delayed
 
     workers = Parallel(n_jobs=min(len(seeds), cpu_count()), return_as="generator")
-    yield from workers(delayed(_one)(scenario, classes, rate_rps, draw, number) for number in seeds)
+    yield from workers(delayed(_one)(scenario, classes, rate_rps, draw=draw, seed=number) for number in seeds)
+
+
+def _part(progress: Progress | None, done: int, total: int) -> Progress | None:
+    """Progress within one of several runs."""
+    if progress is None:
+        return None
+    return lambda share: progress((done + share) / total)
 
 
 def _one(
-    scenario: Scenario, classes: RequestClasses, rate_rps: float, draw: Draw, seed: int
+    scenario: Scenario,
+    classes: RequestClasses,
+    rate_rps: float,
+    *,
+    draw: Draw,
+    seed: int,
+    progress: Progress | None = None,
 ) -> tuple[Run, float]:
     begun = time.perf_counter()
     # Separate streams: changing the plan leaves arrivals and classes of a seed as they are.
     arrival_rng, class_rng, way_rng, stage_rng = (
         np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)
     )
-    requests = draw_requests(
-        scenario, classes, rate_rps=rate_rps, draw=draw, rngs=(arrival_rng, class_rng, way_rng)
-    )
-    run = steady_part(replay(scenario, requests, rng=stage_rng))
+    requests = draw_requests(scenario, classes, rate_rps=rate_rps, draw=draw, rngs=(arrival_rng, class_rng, way_rng))
+    run = steady_part(replay(scenario, requests, rng=stage_rng, progress=progress))
     return run, time.perf_counter() - begun
 
 

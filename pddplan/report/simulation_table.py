@@ -1,0 +1,151 @@
+"""A simulation for people: closed form beside simulation, loads over time, and what does not keep up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pddplan.domain.outcome import Outcome
+from pddplan.report.numbers import PERCENT, count, percent, plain_text, seconds, short
+from pddplan.report.text_table import Column, Paint, paragraph, table
+from pddplan.simulate.compare import Row, comparison
+from pddplan.simulate.result import SimulationResult
+from pddplan.simulate.statistics import CONFIDENCE
+
+_BARS = "▁▂▃▄▅▆▇█"
+_ASCII_BARS = " .:-=+*#"
+_SPARK_WIDTH = 60
+_NOTHING = 1e-6
+"""Smaller numbers (a wait of a microsecond) are shown as 0."""
+
+
+def sparkline(values: Sequence[float], *, width: int = _SPARK_WIDTH, bars: str = _BARS) -> str:
+    """Values as a row of bars; each bar is the largest of its stretch, so that peaks stay visible."""
+    cells = min(width, len(values))
+    if cells < 1:
+        return ""
+    per_bar = len(values) / cells
+    peaks = [max(values[int(i * per_bar) : max(int((i + 1) * per_bar), int(i * per_bar) + 1)]) for i in range(cells)]
+    top = max(peaks)
+    if not top > 0:
+        return bars[0] * cells
+    return "".join(bars[min(int(value / top * len(bars)), len(bars) - 1)] for value in peaks)
+
+
+def render(
+    outcome: Outcome, result: SimulationResult, *, width: int, paint: Paint | None = None, ascii_only: bool = False
+) -> str:
+    """What ``pddplan simulate`` prints."""
+    paint = paint or Paint()
+    rows = comparison(outcome, result)
+    good = not result.unstable
+    verdict = paragraph(_verdict(rows, result), width=width)
+    blocks = [
+        [paint.bold(line) if good else paint.bad(line) for line in verdict] + paragraph(_basis(result), width=width),
+        _table(rows, width=width, paint=paint, margin="+-" if ascii_only else "±"),
+        _over_time(result, width=width, paint=paint, ascii_only=ascii_only),
+        _trace(result, width=width, paint=paint),
+        _remarks(result, width=width, paint=paint),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _verdict(rows: Sequence[Row], result: SimulationResult) -> str:
+    if result.unstable:
+        return "The simulated system does not keep up: the latencies below grow with the length of the run."
+    ttft = [row for row in rows if row.group == "all requests" and row.quantity.startswith("TTFT")]
+    known = [(abs(row.relative_error), row) for row in ttft if row.relative_error is not None]
+    if not known:
+        return "Closed form and simulation have no latency in common to compare."
+    size, worst = max(known, key=lambda pair: pair[0])
+    if math.isinf(size):
+        return "The closed form says that a stage does not keep up; this run did not show it."
+    name = worst.quantity.removeprefix("TTFT ")
+    side = "above" if worst.closed_form > worst.simulated.value else "below"
+    if size * PERCENT < 0.5:
+        return "Closed form and simulation agree on TTFT."
+    return f"Closed form and simulation agree on TTFT within {percent(size)} (worst at {name}, closed form {side})."
+
+
+def _basis(result: SimulationResult) -> str:
+    per_run = f"{count(result.requests)} requests over {seconds(result.span_s)}"
+    if len(result.seeds) > 1:
+        runs = f"{len(result.seeds)} runs (seeds {result.seeds[0]} to {result.seeds[-1]}) of {per_run} each"
+    else:
+        runs = f"{per_run}, seed {result.seeds[0]}"
+    return f"{runs}; {count(result.measured)} count; margins hold the true value in {percent(CONFIDENCE)} of cases."
+
+
+def _table(rows: Sequence[Row], *, width: int, paint: Paint, margin: str) -> list[str]:
+    columns = [
+        Column("", importance=0),
+        Column("", importance=0),
+        Column("closed form", right=True, importance=0),
+        Column("simulated", right=True, importance=0),
+        Column("margin", right=True, importance=2),
+        Column("error", right=True, importance=0),
+        Column("", importance=1),
+    ]
+    cells = []
+    last = ""
+    for row in rows:
+        half = row.simulated.half_width
+        error = row.relative_error
+        cells.append(
+            [
+                plain_text(row.group) if row.group != last else "",
+                row.quantity,
+                _value(row.closed_form, row.unit),
+                _value(row.simulated.value, row.unit),
+                f"{margin}{_value(half, row.unit)}" if math.isfinite(half) else "",
+                percent(error, signed=True) if error is not None and math.isfinite(error) else "",
+                row.mark if row.mark != "ok" else "",
+            ]
+        )
+        last = row.group
+    return [paint.bold("CLOSED FORM AND SIMULATION"), *table(columns, cells, width=width, paint=paint)]
+
+
+def _value(value: float, unit: str) -> str:
+    if abs(value) < _NOTHING:
+        return "0"
+    if unit == "s":
+        return seconds(value)
+    return percent(value) if unit == "share" else short(value)
+
+
+def _over_time(result: SimulationResult, *, width: int, paint: Paint, ascii_only: bool) -> list[str]:
+    if not result.series:
+        return []
+    names = [plain_text(series.name) for series in result.series]
+    longest = max(len(name) for name in names)
+    lines = [paint.bold("OVER TIME") + paint.dim("  first run; a bar is the highest of its stretch")]
+    room = max(min(_SPARK_WIDTH, width - longest - 28), 10)
+    for name, series in zip(names, result.series, strict=True):
+        values = series.values.tolist()
+        bars = sparkline(values, width=room, bars=_ASCII_BARS if ascii_only else _BARS)
+        lines.append(f"{name:<{longest}}  {bars}  peak {count(max(values, default=0.0))} {series.unit}")
+    return lines
+
+
+def _trace(result: SimulationResult, *, width: int, paint: Paint) -> list[str]:
+    if not result.extra:
+        return []
+    rows = [
+        [plain_text(name.replace("_", " ").removesuffix(" fraction").replace(" fraction ", " ")),
+         percent(value) if "fraction" in name else short(value)]
+        for name, value in result.extra.items()
+    ]
+    columns = [Column("", importance=0), Column("", right=True, importance=0)]
+    return [paint.bold("TRACE"), *table(columns, rows, width=width, paint=paint)[1:]]
+
+
+def _remarks(result: SimulationResult, *, width: int, paint: Paint) -> list[str]:
+    lines = []
+    for sentence in result.unstable:
+        wrapped = paragraph(f"unstable: {plain_text(sentence)}", width=width, indent="  ", first="")
+        lines += [paint.bad(line) for line in wrapped]
+    for note in result.notes:
+        lines += paragraph(f"note: {plain_text(note)}", width=width, indent="  ", first="")
+    lines.append(paint.dim(f"replayed at {short(result.requests_per_second, 2)} requests per second"))
+    return lines

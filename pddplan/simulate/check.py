@@ -1,0 +1,119 @@
+"""The question behind ``pddplan simulate``: does a plan do in simulation what its closed forms say?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pddplan.domain.outcome import Outcome
+from pddplan.domain.plan import Plan
+from pddplan.errors import InputError
+from pddplan.errors import Problem as Fault
+from pddplan.evaluate.evaluate import evaluate
+from pddplan.evaluate.problem import Problem
+from pddplan.simulate.replay import Progress
+from pddplan.simulate.result import SimulationResult
+from pddplan.simulate.run import DEFAULT_REQUESTS, Draw, simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What to simulate; None = as the plan and its workload say."""
+
+    trace: Path | None = None
+    """A real trace instead of drawn requests."""
+    requests: int | None = None
+    seed: int = 0
+    seeds: int = 1
+    rate_rps: float | None = None
+    scv: float | None = None
+    mean_batch: float = 1.0
+    output_scv: float = 0.0
+    chunk_tokens: float | None = None
+    prefill_cache_tokens: int | None = None
+    decode_cache_tokens: int | None = None
+
+
+def check_plan(
+    problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | None = None
+) -> tuple[Outcome, SimulationResult]:
+    """Evaluate and simulate a plan at the same rate.
+
+    Parameters:  problem, plan: as for evaluate(); ask; progress: called with the share that is done
+    Returns:     (Outcome of the closed forms, SimulationResult)
+    Raises:      InputError for what cannot be simulated
+    """
+    if ask.trace is not None:
+        return _on_trace(problem, plan, ask, progress=progress)
+    at_rate = plan if ask.rate_rps is None else replace(plan, rate_rps=ask.rate_rps)
+    scv = problem.workload.arrival.scv if ask.scv is None else ask.scv
+    asked = _with_scv(problem, scv)
+    draw = Draw(
+        requests=DEFAULT_REQUESTS if ask.requests is None else ask.requests,
+        scv=scv,
+        mean_batch=ask.mean_batch,
+        output_scv=ask.output_scv,
+    )
+    result = simulate(
+        asked, at_rate, draw=draw, seed=ask.seed, seeds=ask.seeds, chunk_tokens=ask.chunk_tokens, progress=progress
+    )
+    return evaluate(asked, at_rate), result
+
+
+def _on_trace(
+    problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | None
+) -> tuple[Outcome, SimulationResult]:
+    from pddplan.simulate.trace_mode import simulate_trace
+    from pddplan.simulate.trace_traffic import traffic_of
+    from pddplan.traces.reading import read_trace
+
+    if ask.seeds != 1 or ask.scv is not None or ask.mean_batch != 1 or ask.output_scv != 0:
+        raise InputError(
+            Fault(
+                what="a trace brings its own arrivals and answers",
+                fix="leave --seeds, --scv, --bunch and --output-scv away, or leave --trace away",
+            )
+        )
+    assert ask.trace is not None
+    traffic = traffic_of(
+        read_trace(ask.trace),
+        prefill_cache_tokens=ask.prefill_cache_tokens,
+        decode_cache_tokens=ask.decode_cache_tokens,
+        requests=ask.requests,
+        seed=ask.seed,
+    )
+    if ask.rate_rps is not None and traffic.rate_rps > 0:
+        traffic = traffic.at_rate(ask.rate_rps)
+    result = simulate_trace(
+        problem,
+        plan,
+        traffic,
+        seed=ask.seed,
+        decode_cache_tokens=ask.decode_cache_tokens,
+        chunk_tokens=ask.chunk_tokens,
+        progress=progress,
+    )
+    outcome = evaluate(problem, replace(plan, rate_rps=traffic.rate_rps))
+    return outcome, replace(result, notes=(*result.notes, *_trace_notes(plan, traffic.rate_rps)))
+
+
+def _with_scv(problem: Problem, scv: float) -> Problem:
+    workload = problem.workload
+    if workload.arrival.scv == scv:
+        return problem
+    # a fresh memo: what was remembered belongs to the other arrivals
+    return replace(problem, workload=replace(workload, arrival=replace(workload.arrival, scv=scv)), memo={})
+
+
+def _trace_notes(plan: Plan, rate_rps: float) -> tuple[str, ...]:
+    notes = [
+        "users of a trace do not wait for each other: a slow system does not slow their next requests down",
+        "the closed form keeps the classes of the plan's workload; only the rate is the trace's",
+    ]
+    if not 0.9 <= rate_rps / plan.rate_rps <= 1.1:
+        notes.insert(
+            0,
+            f"the trace brings {rate_rps:.3g} requests per second, the plan was made for {plan.rate_rps:.3g}; "
+            f"--rps {plan.rate_rps:.3g} replays it at the plan's rate",
+        )
+    return tuple(notes)

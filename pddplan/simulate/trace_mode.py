@@ -1,0 +1,211 @@
+"""Simulate a plan on a real trace: its own arrival times, lengths and cache state, instead of drawn requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pddplan.domain.plan import Plan
+from pddplan.domain.workload import Array, RequestClasses
+from pddplan.errors import InputError
+from pddplan.errors import Problem as Fault
+from pddplan.evaluate.problem import Problem
+from pddplan.simulate.build import Kinds, build_scenario
+from pddplan.simulate.cache_state import BlockCache, BlockLists, DecodeCache, bytes_saved
+from pddplan.simulate.measure import measure, steady_part
+from pddplan.simulate.replay import Progress, replay
+from pddplan.simulate.result import SimulationResult
+from pddplan.simulate.scenario import Index, Requests, Scenario, choose_ways
+
+_ROWS_AT_A_TIME = 65_536
+_LEAST_REQUESTS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TraceTraffic:
+    """Requests of a trace in order of arrival; all arrays have shape (requests,)."""
+
+    name: str
+    arrival_s: Array
+    input_tokens: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+    miss_prefill_tokens: NDArray[np.int64]
+    """Not in the prefill-side cache."""
+    miss_decode_tokens: NDArray[np.int64]
+    """Not in the decode-side cache if every transfer took no time; the simulation finds the rest."""
+    blocks: BlockLists | None = None
+    """None: payloads are taken from miss_decode_tokens, without lag."""
+    generated_from: NDArray[np.int64] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return int(self.arrival_s.size)
+
+    @property
+    def rate_rps(self) -> float:
+        span = float(self.arrival_s[-1] - self.arrival_s[0])
+        return (self.count - 1) / span if span > 0 else float("inf")
+
+    def at_rate(self, rate_rps: float) -> TraceTraffic:
+        """The same requests, arriving faster or slower by one factor."""
+        first = float(self.arrival_s[0])
+        return replace(self, arrival_s=(self.arrival_s - first) * (self.rate_rps / rate_rps))
+
+
+def simulate_trace(
+    problem: Problem,
+    plan: Plan,
+    traffic: TraceTraffic,
+    *,
+    seed: int = 0,
+    decode_cache_tokens: int | None = None,
+    chunk_tokens: float | None = None,
+    progress: Progress | None = None,
+) -> SimulationResult:
+    """Discrete-event simulation of a plan on the requests of a trace.
+
+    Each request follows the routing of the class that is nearest to it. Where the trace has block ids, the
+    decode-side cache is replayed with lag: a block is a hit once its transfer is complete.
+
+    Parameters:  problem, plan: as for evaluate(); traffic; seed: of routing, noise and step boundaries;
+                 decode_cache_tokens: capacity at the decode side per line, None = nothing is evicted;
+                 chunk_tokens and progress as for simulate()
+    Returns:     SimulationResult; every request counts (a trace has no warm-up to leave out)
+    Raises:      InputError for a plan that does not fit, or a trace without arrival times or with one request
+    """
+    _check(traffic)
+    begun = time.perf_counter()
+    rows = RequestClasses(
+        weight=np.full(traffic.count, 1.0 / traffic.count),
+        input_tokens=traffic.input_tokens.astype(float),
+        miss_prefill_tokens=traffic.miss_prefill_tokens.astype(float),
+        miss_decode_tokens=traffic.miss_decode_tokens.astype(float),
+        output_tokens=traffic.output_tokens.astype(float),
+    )
+    class_of = nearest_class(rows, problem.workload.classes)
+    at_rate = replace(plan, rate_rps=traffic.rate_rps)
+    scenario = build_scenario(problem, at_rate, kinds=Kinds(rows, class_of), chunk_tokens=chunk_tokens)
+    way_rng, stage_rng = (np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(2))
+    requests = Requests(
+        arrival_s=traffic.arrival_s,
+        kind=np.arange(traffic.count),
+        request_class=class_of,
+        way=choose_ways(class_of, scenario.share, way_rng),
+        output_tokens=rows.output_tokens,
+    )
+    states = _line_states(problem, plan, traffic, scenario, requests, decode_cache_tokens=decode_cache_tokens)
+    journeys = replay(scenario, requests, rng=stage_rng, line_states=states, progress=progress)
+    run = steady_part(journeys, everything=True)
+    elapsed = time.perf_counter() - begun
+    result = measure(scenario, [run], seeds=(seed,), elapsed_s=elapsed, notes=traffic.notes)
+    return replace(result, extra=_cache_figures(traffic, states))
+
+
+def _check(traffic: TraceTraffic) -> None:
+    if traffic.count < _LEAST_REQUESTS:
+        raise InputError(
+            Fault(
+                what=f"a simulation needs at least {_LEAST_REQUESTS} requests, the trace has {traffic.count}",
+                fix="give a longer trace, or draw requests with --requests",
+                where=traffic.name,
+            )
+        )
+    if not np.isfinite(traffic.rate_rps):
+        raise InputError(
+            Fault(
+                what="all requests arrive at the same moment",
+                fix="give a trace with arrival times, or draw requests with --requests",
+                where=traffic.name,
+            )
+        )
+
+
+def nearest_class(rows: RequestClasses, classes: RequestClasses) -> Index:
+    """Class of the workload that is most like each request.
+
+    Formula:     argmin over classes of the squared distance of square roots of (m, s, c, O), each over its mean
+    Parameters:  rows of requests; classes of the workload
+    Returns:     shape (requests,)
+    Raises:      nothing
+    Holds when:  the routing of the plan depends on these four quantities only.
+    References:  elementary
+    """
+    centre = np.stack(
+        [
+            classes.miss_prefill_tokens,
+            classes.miss_decode_tokens,
+            classes.cached_prefill_tokens,
+            classes.output_tokens,
+        ]
+    )
+    scale = np.sqrt(np.maximum((centre * classes.weight).sum(axis=1, keepdims=True), 1.0))
+    centre = np.sqrt(np.maximum(centre, 0.0)) / scale
+    wanted = np.stack(
+        [rows.miss_prefill_tokens, rows.miss_decode_tokens, rows.cached_prefill_tokens, rows.output_tokens]
+    )
+    wanted = np.sqrt(np.maximum(wanted, 0.0)) / scale
+    nearest = np.empty(rows.count, dtype=np.intp)
+    for start in range(0, rows.count, _ROWS_AT_A_TIME):
+        part = wanted[:, start : start + _ROWS_AT_A_TIME]
+        distance = ((part[:, :, None] - centre[:, None, :]) ** 2).sum(axis=0)
+        nearest[start : start + _ROWS_AT_A_TIME] = distance.argmin(axis=1)
+    return nearest
+
+
+def _line_states(
+    problem: Problem,
+    plan: Plan,
+    traffic: TraceTraffic,
+    scenario: Scenario,
+    requests: Requests,
+    *,
+    decode_cache_tokens: int | None,
+) -> Mapping[str, DecodeCache]:
+    if traffic.blocks is None:
+        return {}
+    size = traffic.blocks.block_tokens
+    capacity = None if decode_cache_tokens is None else max(decode_cache_tokens // size, 1)
+    cached = np.array([way.decode_cache for way in scenario.ways])[requests.way]
+    parents = traffic.generated_from if traffic.generated_from is not None else np.full(traffic.count, -1)
+    states = {}
+    for line in scenario.lines:
+        path = next(path for path in plan.paths if path.line == line.line)
+        kv = problem.instance_of(plan.pool(path.prefill)).kv
+        total = traffic.input_tokens.astype(float)
+        states[line.line] = DecodeCache(
+            blocks=traffic.blocks,
+            cache=BlockCache(capacity),
+            input_tokens=traffic.input_tokens,
+            whole_bytes=np.asarray(kv.increment_bytes(total_tokens=total, missing_tokens=total), dtype=float),
+            skipped_bytes=bytes_saved(kv, longest_tokens=int(total.max()), block_tokens=size),
+            uses_cache=cached,
+            generated_from=parents,
+            output_tokens=traffic.output_tokens,
+        )
+    return states
+
+
+def _cache_figures(traffic: TraceTraffic, states: Mapping[str, DecodeCache]) -> dict[str, float]:
+    """Token-weighted hit rates of the trace: at prefill, and at the decode side without and with lag."""
+    total = float(traffic.input_tokens.sum())
+    figures = {
+        "rate_rps": traffic.rate_rps,
+        "prefill_hit_fraction": 1.0 - float(traffic.miss_prefill_tokens.sum()) / total,
+    }
+    for line, state in states.items():
+        crossed = np.isfinite(state.missing_tokens)
+        tokens = float(traffic.input_tokens[crossed].sum())
+        if tokens > 0:
+            figures[f"{line}: decode_hit_fraction_without_lag"] = (
+                1.0 - float(traffic.miss_decode_tokens[crossed].sum()) / tokens
+            )
+            figures[f"{line}: decode_hit_fraction"] = 1.0 - float(state.missing_tokens[crossed].sum()) / tokens
+            figures[f"{line}: lagging_requests_fraction"] = float(
+                (state.missing_tokens[crossed] > traffic.miss_decode_tokens[crossed] + state.blocks.block_tokens).mean()
+            )
+    return figures
