@@ -15,6 +15,10 @@ from pddplan.paths.latency import LatencySum, stacked
 from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
 
 
+NOTHING = Percentiles(0.0, 0.0, 0.0, 0.0)
+"""Latency of a system that nobody uses."""
+
+
 def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outcome:
     """Metrics of a plan under its rate: percentiles, utilisations, cost, broken promises.
 
@@ -64,7 +68,8 @@ def _percentiles(
 ) -> tuple[Percentiles, tuple[Percentiles, ...], tuple[Percentiles, ...]]:
     """Percentiles over everything, per path and per class of latencies with rows (paths, classes)."""
     ready, mean = stacked(latencies)
-    total = mixture_percentiles(ready.flat(), flow.reshape(1, -1), mean_s=mean.reshape(1, -1))[0]
+    used = flow > 0
+    total = mixture_percentiles(ready.rows(used), flow[used][None], mean_s=mean[used][None])[0] if used.any() else NOTHING
     if not detail:
         return total, (), ()
     by_path = mixture_percentiles(ready, flow, mean_s=mean)

@@ -78,9 +78,10 @@ def line_loads(plan: Plan, solved: System) -> tuple[LineLoad, ...]:
                 sums.append(crossing)
                 weights.append(np.where(solved.results[i].payload_bytes > 0, solved.flow_rps[i], 0.0))
             ready, mean = stacked(sums)
-            weight = np.concatenate(weights)[None]
-            if weight.sum() > 0:
-                transfer = mixture_percentiles(ready.flat(), weight, mean_s=mean.reshape(1, -1))[0]
+            weight = np.array(weights)
+            used = weight > 0
+            if used.any():
+                transfer = mixture_percentiles(ready.rows(used), weight[used][None], mean_s=mean[used][None])[0]
         loads.append(
             LineLoad(
                 line=taken.line,

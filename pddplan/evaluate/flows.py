@@ -12,9 +12,9 @@ from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.path_result import PathResult, States, path_result, transfer_of
 from pddplan.evaluate.problem import DecodeWork, Problem
-from pddplan.evaluate.stages import LineState, PrefillState, decode_state, line_state, prefill_state
+from pddplan.evaluate.stages import LineState, PrefillState, decode_state, feed_of, line_state, prefill_servers, prefill_state
 from pddplan.paths.decoding import DecodePoint
-from pddplan.queueing.flows import departure_scv, split_scv, superposed_scv
+from pddplan.queueing.flows import split_scv
 
 _ROUNDS = 4
 """Rounds of the fixed point between relay, line and main decode; they differ by less than 1e-4 after three."""
@@ -94,45 +94,43 @@ def _line(
     ids_bytes_per_s: float,
 ) -> LineState:
     taken = next(item for item in plan.lines if item.line == line_id)
-    rates, payloads, feeds, feed_rates = [], [], [], []
-    for path, requests in zip(plan.paths, flow, strict=True):
-        if path.line != line_id or path.kind is PathKind.P_RLD:
-            continue
-        pool = plan.pool(path.prefill)
-        payload = problem.payload_bytes(pool, decode_cache=path.decode_cache)
-        rates.append(requests)
-        payloads.append(payload)
-    for pool in plan.pools:
-        if pool.id not in prefill:
-            continue
-        onto = [path.line == line_id and path.kind is not PathKind.P_RLD and path.prefill == pool.id for path in plan.paths]
-        through = flow[[path.prefill == pool.id for path in plan.paths]].sum()
-        sent = flow[onto].sum()
-        if sent <= 0:
-            continue
-        state = prefill[pool.id]
-        leaving = departure_scv(
-            servers=pool.instances,
-            utilization=state.utilization,
-            arrival_scv=state.arrival_scv,
-            service_scv=state.service.scv,
-        )
-        feeds.append(float(split_scv(float(sent / through), scv=leaving)))
-        feed_rates.append(float(sent))
+    on_line = [path.line == line_id and path.kind is not PathKind.P_RLD for path in plan.paths]
     size = problem.workload.classes.count
-    transfer_rates = np.concatenate(rates) if rates else np.zeros(size)
-    payload_bytes = np.concatenate(payloads) if payloads else np.zeros(size)
-    line = problem.sites.lines[line_id]
-    first = line_state(line, taken.gbps, count=taken.count, transfer_rate_rps=transfer_rates, payload_bytes=payload_bytes)
-    scv = superposed_scv(np.array(feed_rates), scvs=np.array(feeds), utilization=first.utilization) if feeds else 1.0
+    sent = flow[on_line] if any(on_line) else np.zeros((1, size))
+    payload = np.array(
+        [
+            problem.payload_bytes(plan.pool(path.prefill), decode_cache=path.decode_cache)
+            for path, on in zip(plan.paths, on_line, strict=True)
+            if on
+        ]
+        or [np.zeros(size)]
+    )
+    senders = np.array([path.prefill for path, on in zip(plan.paths, on_line, strict=True) if on])
+    feeds = []
+    for pool_id, state in prefill.items():
+        mine = senders == pool_id
+        if mine.any() and sent[mine].sum() > 0:
+            through = flow[[path.prefill == pool_id for path in plan.paths]].sum(axis=0)
+            feeds.append(
+                feed_of(
+                    state,
+                    servers=prefill_servers(plan.pool(pool_id)),
+                    class_rate_rps=through,
+                    sent_rate_rps=sent[mine],
+                    payload_bytes=payload[mine],
+                )
+            )
+    total = float(flow.sum())
+    part = float(sent.sum()) / total if total > 0 else 0.0
     return line_state(
-        line,
+        problem.sites.lines[line_id],
         taken.gbps,
         count=taken.count,
-        transfer_rate_rps=transfer_rates,
-        payload_bytes=payload_bytes,
+        transfer_rate_rps=sent,
+        payload_bytes=payload,
         extra_bytes_per_s=ids_bytes_per_s,
-        arrival_scv=scv,
+        arrival_scv=float(split_scv(part, scv=problem.workload.arrival.scv)),
+        feeds=feeds,
     )
 
 

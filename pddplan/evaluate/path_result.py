@@ -170,10 +170,10 @@ def _extend_s(problem: Problem, plan: Plan, path: Path, states: States) -> Calla
     single = np.asarray(instance.decode_step_s(batch=np.ones_like(context), context_tokens=context), dtype=float)
 
     def extend_s(tokens: Array) -> Array:
-        # n tokens of one sequence cost like n sequences of one token that together read its KV once
-        many = np.maximum(tokens, 1.0)
-        alone = np.asarray(instance.decode_step_s(batch=many, context_tokens=context / many), dtype=float)
-        return step_s + np.maximum(alone - single, 0.0)
+        alone = instance.decode_step_s(
+            batch=np.ones_like(context), context_tokens=context, tokens_per_sequence=np.maximum(tokens, 1.0)
+        )
+        return step_s + np.maximum(np.asarray(alone, dtype=float) - single, 0.0)
 
     return extend_s
 

@@ -5,6 +5,7 @@ Every function here takes a load (or a utilisation) and gives a state; none look
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from pddplan.domain.plan import Pool
 from pddplan.domain.sites import Line
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import DecodeWork, Problem
+from pddplan.network.feed import Feed, feed_effect
 from pddplan.network.rate import LineRate, effective_rate
 from pddplan.network.sharing import sharing_tail_ratio
 from pddplan.paths.decoding import BatchCap, DecodePoint, batch_cap, decode_point
@@ -49,10 +51,10 @@ def prefill_state(
 ) -> PrefillState:
     """State of a prefill (or aggregated) pool that gets ``class_rate_rps`` requests per second of each class.
 
-    Utilisation is lambda E[t_prefill] / instances. ``arrival_scv`` of the pool's own arrivals; None = the
+    Utilisation is lambda E[t_prefill] / (instances x data-parallel ranks). ``arrival_scv`` of the pool's own arrivals; None = the
     workload's, split at random down to the pool's share of the requests.
     """
-    count = pool.instances if instances is None else instances
+    count = prefill_servers(pool, instances)
     service_s = problem.prefill_s(pool)
     service = mix_moments(class_rate_rps, service_s)
     rate = float(class_rate_rps.sum())
@@ -61,6 +63,35 @@ def prefill_state(
         count, service.mean, service_scv=service.scv, arrival_rate_rps=rate, arrival_scv=scv
     )
     return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv)
+
+
+def prefill_servers(pool: Pool, instances: int | None = None) -> int:
+    """Prefills that a pool works on at once: one per instance and data-parallel attention rank."""
+    return (pool.instances if instances is None else instances) * pool.shape.dp
+
+
+def feed_of(
+    state: PrefillState, *, servers: int, class_rate_rps: Array, sent_rate_rps: Array, payload_bytes: Array
+) -> Feed:
+    """What a pool's state means for a line it feeds.
+
+    ``class_rate_rps`` goes through the pool; ``sent_rate_rps`` of it goes over the line with ``payload_bytes``;
+    the latter two may have shape (paths, classes).
+    """
+    service_s = state.stage.service_s
+    square = sent_rate_rps * payload_bytes**2
+    total = float(square.sum())
+    work = float((class_rate_rps * service_s).sum())
+    return Feed(
+        servers=servers,
+        utilization=state.utilization,
+        delay_probability=float(state.stage.wait.delay_probability),
+        rate_rps=float(class_rate_rps.sum()),
+        service_scv=state.service.scv,
+        payload_service_s=float((square * service_s).sum()) / total if total > 0 else 0.0,
+        sent_work_fraction=min(float((sent_rate_rps * service_s).sum()) / work, 1.0) if work > 0 else 0.0,
+        payload_square=total,
+    )
 
 
 def line_state(
@@ -72,18 +103,33 @@ def line_state(
     payload_bytes: Array,
     extra_bytes_per_s: float = 0.0,
     arrival_scv: float = 1.0,
+    feeds: Sequence[Feed] = (),
 ) -> LineState:
-    """State of ``count`` parallel lines that carry transfers of given sizes at given rates (1-D arrays).
+    """State of ``count`` parallel lines that carry transfers of given sizes at given rates (arrays of one shape).
 
-    ``extra_bytes_per_s`` is small traffic that loads the line without queueing on its own (token ids).
+    ``extra_bytes_per_s`` is small traffic that loads the line without queueing on its own (token ids);
+    ``arrival_scv`` that of the requests whose KV crosses; ``feeds`` the pools the transfers come from.
     """
     rate = effective_rate(line, gbps, count=count)
-    carried = np.where(payload_bytes > 0, transfer_rate_rps, 0.0)
-    payload = mix_moments(carried, payload_bytes)
-    mean = float(np.dot(carried, payload_bytes)) + extra_bytes_per_s
+    carried = np.where(payload_bytes > 0, transfer_rate_rps, 0.0).ravel()
+    sizes = np.asarray(payload_bytes, dtype=float).ravel()
+    payload = mix_moments(carried, sizes)
+    mean = float(np.dot(carried, sizes)) + extra_bytes_per_s
     utilization = mean / rate.bytes_per_s if rate.bytes_per_s > 0 else (np.inf if mean > 0 else 0.0)
     ratio = sharing_tail_ratio(utilization, arrival_scv=arrival_scv, size_scv=payload.scv)
-    stage = TransferStage(rate.bytes_per_s, ratio, rtt_s=line.rtt_s, noise_mean_s=line.noise_mean_s)
+    large = payload.second / payload.mean if payload.mean > 0 else 0.0
+    stage = TransferStage(
+        rate.bytes_per_s,
+        ratio,
+        effect=feed_effect(
+            feeds,
+            large_transfer_s=large / rate.bytes_per_s if rate.bytes_per_s > 0 else np.inf,
+            utilization=float(utilization),
+        ),
+        large_bytes=large,
+        rtt_s=line.rtt_s,
+        noise_mean_s=line.noise_mean_s,
+    )
     return LineState(stage, rate, float(utilization), mean, payload, arrival_scv)
 
 

@@ -18,9 +18,9 @@ def sharing_tail_ratio(utilization: Array | float, *, arrival_scv: float = 1.0, 
     References:  kleinrock1976, section 4.4; zhang2008
     """
     rho = np.asarray(utilization, dtype=float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = rho / (1.0 - rho) * (arrival_scv + size_scv) / (1.0 + size_scv)
-    return np.where(rho < 1.0, ratio, np.inf)
+    stable = rho < 1.0
+    ratio = rho / np.where(stable, 1.0 - rho, 1.0) * (arrival_scv + size_scv) / (1.0 + size_scv)
+    return np.where(stable, ratio, np.inf)
 
 
 def idle_transfer_s(payload_bytes: Array, rate_bytes_per_s: Array | float) -> Array:

@@ -155,29 +155,21 @@ def decode_point(
     """
     per_instance = request_rate_rps / instances
     full = max(cap.batch, 1)
-
-    def holding(batch: Array | float) -> Array:
-        seen = np.minimum(np.maximum(np.asarray(batch) + 1.0 / instances, 1.0), full)
-        return tokens_per_request * np.interp(seen, curve.batch, curve.token_s) + extra_holding_s + batch * prefill_s
-
     at_cap = tokens_per_request * curve.token(full) + extra_holding_s + full * prefill_s
     utilization = per_instance * at_cap / full if cap.batch >= 1 else np.inf
     if request_rate_rps <= 0:
         utilization = 0.0
+    # holding is linear between the nodes at which the batch that a request sees passes a grid point
+    nodes = np.unique(np.clip(np.append(curve.batch - 1.0 / instances, (0.0, full)), 0.0, full))
+    seen_at = np.clip(nodes + 1.0 / instances, 1.0, full)
+    holding = tokens_per_request * np.interp(seen_at, curve.batch, curve.token_s) + extra_holding_s + nodes * prefill_s
     batch = float(full)
     if utilization < 1.0:
-        lo, hi = 0.0, float(full)
-        for _ in range(40):
-            middle = 0.5 * (lo + hi)
-            if middle >= per_instance * float(holding(middle)):
-                hi = middle
-            else:
-                lo = middle
-        batch = hi
+        batch = _first_crossing(nodes, nodes - per_instance * holding)
+    held = float(np.interp(batch, nodes, holding))
     seen = min(max(batch + 1.0 / instances, 1.0), full)
     interference = batch * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
     cap_interference = full * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
-    held = float(holding(batch))
     slots = instances * full
     wait = pool_wait(
         slots,
@@ -196,3 +188,15 @@ def decode_point(
         utilization=float(utilization),
         wait=wait,
     )
+
+
+def _first_crossing(x: Array, y: Array) -> float:
+    """Smallest x at which a piecewise linear function reaches zero from below; the last x if it never does."""
+    reached = np.flatnonzero(y >= 0.0)
+    if reached.size == 0:
+        return float(x[-1])
+    at = int(reached[0])
+    if at == 0:
+        return float(x[0])
+    step = (0.0 - y[at - 1]) / (y[at] - y[at - 1])
+    return float(x[at - 1] + step * (x[at] - x[at - 1]))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
 from pddplan.queueing.wait import Wait
@@ -62,12 +63,9 @@ class PreparedLatency:
         covered = 1.0 - (self.coefficient * decay).sum(axis=-1)
         return np.where(beyond >= 0.0, np.clip(covered, 0.0, 1.0), 0.0)
 
-    def flat(self) -> PreparedLatency:
-        """All rows as one group, shape (1, rows)."""
-        terms = self.rate_per_s.shape[-1]
-        return PreparedLatency(
-            self.shift_s.reshape(1, -1), self.coefficient.reshape(1, -1, terms), self.rate_per_s.reshape(1, -1, terms)
-        )
+    def rows(self, chosen: NDArray[np.bool_]) -> PreparedLatency:
+        """Chosen rows as one group, shape (1, rows)."""
+        return PreparedLatency(self.shift_s[chosen][None], self.coefficient[chosen][None], self.rate_per_s[chosen][None])
 
     def transposed(self) -> PreparedLatency:
         """Shape (paths, classes) turned into (classes, paths)."""

@@ -9,8 +9,12 @@ from pddplan.domain.workload import Array
 from pddplan.paths.latency import PreparedLatency
 
 QUANTILES = (0.5, 0.9, 0.99)
-_STEPS = 60
+_SCAN = (np.arange(1, 20) / 20.0) ** 2
+"""Where a first look divides the bracket; latencies gather near their lower end."""
+_STEPS = 40
 _RELATIVE_TOLERANCE = 1e-5
+_CLOSE = 1e-6
+"""Share of requests by which a quantile may be missed."""
 
 
 def mixture_quantiles(latency: PreparedLatency, weight: Array, *, quantiles: Array) -> Array:
@@ -40,28 +44,35 @@ def mixture_quantiles(latency: PreparedLatency, weight: Array, *, quantiles: Arr
 
     ready = PreparedLatency(shift[:, None, :], latency.coefficient[:, None], latency.rate_per_s[:, None])
 
-    def gap(t: Array) -> Array:
-        covered = ready.cdf(t[..., None])  # (groups, q, rows)
-        return np.einsum("gqr,gr->gq", covered, share) - quantiles
+    def covered(t: Array) -> Array:
+        """Share of each group within times of shape (groups, n)."""
+        return np.asarray((ready.cdf(t[..., None]) * share[:, None, :]).sum(axis=-1))
 
     with np.errstate(invalid="ignore"):
-        g_lo, g_hi = gap(lo), gap(hi)
-        unreached = g_hi < -1e-9
-        at_lo = g_lo >= 0.0
+        width = (hi - lo).max(axis=1, keepdims=True)
+        start = lo.min(axis=1, keepdims=True)
+        looked = np.concatenate([start, start + width * _SCAN, start + width], axis=1)
+        seen = covered(looked)
+        unreached = seen[:, -1:] < quantiles - 1e-9
+        at_lo = seen[:, :1] >= quantiles
+        after = np.clip((seen[:, None, :] < quantiles[:, None]).sum(axis=-1), 1, looked.shape[1] - 1)
+        lo, hi = np.take_along_axis(looked, after - 1, axis=1), np.take_along_axis(looked, after, axis=1)
+        g_lo = np.take_along_axis(seen, after - 1, axis=1) - quantiles
+        g_hi = np.take_along_axis(seen, after, axis=1) - quantiles
         for step in range(_STEPS):
             width = hi - lo
-            if np.all((width <= _RELATIVE_TOLERANCE * hi) | unreached | at_lo):
+            if np.all((width <= _RELATIVE_TOLERANCE * hi) | (g_hi <= _CLOSE) | unreached | at_lo):
                 break
-            # plain halving now and then keeps the bracket shrinking across jumps of the distribution
-            mid = 0.5 * (lo + hi)
+            # every third step halves, so that the bracket shrinks across jumps of the distribution too
+            middle = 0.5 * (lo + hi)
             if step % 3 != 2:
                 slope = g_hi - g_lo
-                mid = np.where(slope > 0, hi - g_hi * width / np.where(slope > 0, slope, 1.0), mid)
-                mid = np.clip(mid, lo + 1e-3 * width, hi - 1e-3 * width)
-            g_mid = gap(mid)
-            above = g_mid >= 0.0
-            hi, g_hi = np.where(above, mid, hi), np.where(above, g_mid, g_hi)
-            lo, g_lo = np.where(above, lo, mid), np.where(above, g_lo, g_mid)
+                middle = np.where(slope > 0, hi - g_hi * width / np.where(slope > 0, slope, 1.0), middle)
+                middle = np.clip(middle, lo + 1e-2 * width, hi - 1e-2 * width)
+            g_middle = covered(middle) - quantiles
+            above = g_middle >= 0.0
+            hi, g_hi = np.where(above, middle, hi), np.where(above, g_middle, g_hi)
+            lo, g_lo = np.where(above, lo, middle), np.where(above, g_lo, g_middle)
     answer = np.where(at_lo, lo, hi)
     answer = np.where(unreached, np.inf, answer)
     return np.asarray(np.where(total[:, None] > 0, answer, np.nan))

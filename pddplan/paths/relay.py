@@ -20,28 +20,31 @@ class Relay:
     """Mean time a relay slot is held for emitting: min(transfer, whole answer)."""
 
 
-def mean_capped(latency: LatencySum, cap_s: Array) -> Array:
-    """Mean of the smaller of a latency and a cap.
+def mean_between(latency: LatencySum, start_s: Array | float, end_s: Array | float) -> Array:
+    """Mean part of a latency that lies between two times.
 
-    Formula:     E[min(T, a)] = integral over 0..a of (1 - F(t)) dt
-                 = min(shift, a) + sum_i a_i tau_i (1 - exp(-(a - shift)+ / tau_i))
-    Parameters:  latency with shape (..., classes) [s]; cap_s a, broadcastable, inf allowed [s]
-    Returns:     shape (..., classes) [s]
+    Formula:     E[min(max(T - a, 0), b - a)] = integral over a..b of (1 - F(t)) dt
+                 = (min(shift, b) - a)+ + sum_i a_i tau_i (exp(-(a - shift)+ / tau_i) - exp(-(b - shift)+ / tau_i))
+    Parameters:  latency with shape (..., classes) [s]; start_s a <= end_s b, broadcastable [s]
+    Returns:     shape (..., classes) [s], between 0 and b - a
     Raises:      nothing
     Holds when:  see paths.latency.prepare.
     References:  ross2014, section 5.2.4
     """
     ready = latency.prepared()
-    cap = np.asarray(cap_s, dtype=float)
-    room = np.maximum(cap - ready.shift_s, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        whole = np.where(
-            ready.rate_per_s > 0,
-            -np.expm1(-room[..., None] * ready.rate_per_s) / np.where(ready.rate_per_s > 0, ready.rate_per_s, 1.0),
-            room[..., None],
-        )
-        tails = np.where(ready.coefficient != 0.0, ready.coefficient * whole, 0.0).sum(axis=-1)
-    return np.minimum(ready.shift_s, cap) + tails
+    start, end = np.asarray(start_s, dtype=float), np.asarray(end_s, dtype=float)
+    certain = np.clip(np.minimum(ready.shift_s, end) - start, 0.0, None)
+    from_s = np.maximum(start - ready.shift_s, 0.0)[..., None]
+    to_s = np.maximum(end - ready.shift_s, 0.0)[..., None]
+    rate = ready.rate_per_s
+    decays = rate > 0
+    safe = np.where(decays, rate, 1.0)
+    with np.errstate(invalid="ignore"):
+        part = np.where(decays, (np.exp(-from_s * safe) - np.exp(-to_s * safe)) / safe, to_s - from_s)
+        beyond = np.where(ready.coefficient != 0.0, ready.coefficient * part, 0.0).sum(axis=-1)
+        whole = certain + beyond
+    # a latency without end fills the whole interval
+    return np.asarray(np.clip(np.where(np.isfinite(whole), whole, end - start), 0.0, end - start))
 
 
 def relay(transfer: LatencySum, *, lead_s: Array | float, token_s: float, output_tokens: Array) -> Relay:
@@ -57,7 +60,5 @@ def relay(transfer: LatencySum, *, lead_s: Array | float, token_s: float, output
     References:  pdd, section A1
     """
     lead = np.asarray(lead_s, dtype=float)
-    longest = output_tokens * token_s
-    busy = mean_capped(transfer, longest + lead) - mean_capped(transfer, lead + 0.0 * longest)
-    busy = np.clip(busy, 0.0, longest)
+    busy = mean_between(transfer, lead, lead + output_tokens * token_s)
     return Relay(eager_tokens=busy / token_s if token_s > 0 else 0.0 * busy, busy_s=busy)

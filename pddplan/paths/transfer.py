@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pddplan.domain.workload import Array
+from pddplan.network.feed import NO_EFFECT, FeedEffect, tail_factor
 from pddplan.network.sharing import idle_transfer_s
 from pddplan.paths.latency import LatencySum
 from pddplan.queueing.wait import Wait
@@ -19,6 +20,10 @@ class TransferStage:
     rate_bytes_per_s: Array | float
     tail_ratio: Array | float = 0.0
     """Mean of the exponential extra time per second of idle-line time (sharing_tail_ratio)."""
+    effect: FeedEffect = NO_EFFECT
+    """What the feeding pools change about the tail."""
+    large_bytes: float = 0.0
+    """E[z^2]/E[z] of the payloads that share the line: the size the effect is measured by."""
     rtt_s: float = 0.0
     noise_mean_s: float = 0.0
     """Mean of an extra exponential delay per transfer, outside our control."""
@@ -27,7 +32,7 @@ class TransferStage:
 def transfer_latency(stage: TransferStage, payload_bytes: Array, *, hidden_s: Array | float = 0.0) -> LatencySum:
     """Time from the end of prefill until the last byte of the KV has arrived, on a shared line.
 
-    Formula:     T = max(z/C + X - h, f) + RTT/2 + N;  X ~ Exp(g z/C), N ~ Exp(noise);
+    Formula:     T = max(z/C + X - h, f) + RTT/2 + N;  X ~ Exp(g z/C tail_factor(z)), N ~ Exp(noise);
                  without overlap h = 0 and f = z/C. Beyond h the tail X has no memory, so the maximum is
                  again an atom and the same exponential.
     Parameters:  stage (C [bytes/s], g, RTT [s], noise [s]); payload_bytes z, shape (..., classes) [bytes];
@@ -40,7 +45,10 @@ def transfer_latency(stage: TransferStage, payload_bytes: Array, *, hidden_s: Ar
     payload = np.asarray(payload_bytes, dtype=float)
     sent = payload > 0
     idle = idle_transfer_s(payload, stage.rate_bytes_per_s)
-    tail = np.where(sent, idle * stage.tail_ratio, 0.0)
+    with np.errstate(invalid="ignore"):
+        tail = np.where(sent, idle * stage.tail_ratio, 0.0)
+    if stage.large_bytes > 0:
+        tail = tail * tail_factor(payload / stage.large_bytes, stage.effect)
     spare = np.maximum(np.asarray(hidden_s) - idle, 0.0)
     shift = np.maximum(idle - hidden_s, 0.0) + np.where(sent, 0.5 * stage.rtt_s, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
