@@ -99,7 +99,7 @@ class Efficiency:
     # --- memory and scheduling
     memory_utilization: float = 0.90
     """Share of memory the engine may fill with weights, activations and KV."""
-    memory_reserve_bytes: float = 3.0e9
+    memory_reserve_bytes: float = 1.2e9
     """Taken per chip by context, graphs and communication buffers (activations come on top)."""
     max_sequences: float = 1024.0
     """Sequences per attention rank that the stack schedules at most."""

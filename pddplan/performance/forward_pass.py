@@ -12,9 +12,6 @@ from pddplan.performance.communication import allreduce_time_s, exchange_time_s
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.load import PassLoad
 
-GEMMS_PER_SUBLAYER = 2.0
-"""Matrix products of an attention (in, out) and of a feed-forward (up with gate, down)."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassTime:
@@ -67,7 +64,7 @@ def soft_max(first: Array, second: Array, *, sharpness: float | Array) -> Array:
 def gemm_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     """Time of all products that every token passes, head included.
 
-    Formula:     softmax(sum over classes F/(P e) (1 + q_0/q), W/(BW m)) + the same for the head + 2 a per sublayer
+    Formula:     softmax(sum over classes F/(P e) (1 + q_0/q), W/(BW m)) + the same for the head + a per product
     Parameters:  load (ideal seconds F/P and W/BW; q tokens per rank); efficiency (e per class, q_0, m, a)
     Returns:     shape of the pass [s]
     Raises:      nothing
@@ -80,7 +77,7 @@ def gemm_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     layers = soft_max(compute, load.gemm_memory_s / e.weights_mbu, sharpness=e.roofline_sharpness)
     head = load.head_compute_s / e.gemm_mfu_bf16 * (1.0 + e.gemm_padding_tokens / np.maximum(load.head_rows, 1e-9))
     head = soft_max(head, load.head_memory_s / e.weights_mbu, sharpness=e.roofline_sharpness)
-    return layers + head + load.dense_products * GEMMS_PER_SUBLAYER * e.gemm_overhead_s
+    return layers + head + load.products * e.gemm_overhead_s
 
 
 def attention_time_s(load: PassLoad, efficiency: Efficiency) -> Array:

@@ -17,9 +17,9 @@ from pddplan.domain.chip import Chip
 from pddplan.domain.llm import (
     CompressedAttention,
     DenseFeedForward,
-    FeedForward,
     GroupedAttention,
     LatentAttention,
+    LayerGroup,
     Llm,
     MoeFeedForward,
     NumberFormat,
@@ -67,8 +67,8 @@ class PassLoad:
     layers: Array
     mixers: Array
     """Attention (or recurrent) layers."""
-    dense_products: Array
-    """Attentions plus feed-forwards that every token passes (shared experts count)."""
+    products: Array
+    """Matrix products that every token passes, one after another."""
     moe_layers: Array
     gemm_bf16_s: Array
     """Products that every token passes, at the dense peak of their class; so the next two."""
@@ -147,7 +147,7 @@ class PassModel:
     attention_bytes_per_token: float
     mixers: int
     feed_forwards: int
-    dense_products: int
+    products: int
     dispatch_bytes_per_value: float
     reduce_group: Group
     exchange_group: Group
@@ -205,7 +205,7 @@ class PassModel:
             rows=rows,
             layers=one * self.llm.layer_count,
             mixers=one * self.mixers,
-            dense_products=one * self.dense_products,
+            products=one * self.products,
             moe_layers=one * moe_layers,
             gemm_bf16_s=rows * self.gemm_seconds_per_token[0],
             gemm_fp8_s=rows * self.gemm_seconds_per_token[1],
@@ -318,7 +318,7 @@ def pass_model(
         attention_bytes_per_token=_attention_values(llm, shape) * ACTIVATION_BYTES,
         mixers=mixers,
         feed_forwards=sum(g.count for g in llm.layers if g.feed_forward is not None),
-        dense_products=mixers + sum(g.count for g in llm.layers if _passed_by_all(g.feed_forward)),
+        products=sum(g.count * products_of_layer(g) for g in llm.layers),
         # activations are quantised before dispatch where the experts take 8 bits or fewer
         dispatch_bytes_per_value=min(formats.experts.bytes_per_value, ACTIVATION_BYTES)
         if COMPUTE_CLASSES[expert_class] != "bf16"
@@ -380,10 +380,24 @@ def _experts(llm: Llm, number_format: NumberFormat, group: int) -> tuple[_Expert
     return tuple(kinds)
 
 
-def _passed_by_all(feed_forward: FeedForward | None) -> bool:
-    if isinstance(feed_forward, MoeFeedForward):
-        return feed_forward.shared_width > 0 or feed_forward.parallel_dense_width > 0
-    return feed_forward is not None
+def products_of_layer(layer: LayerGroup) -> int:
+    """Matrix products of one layer that every token passes one after another (a count, not a formula).
+
+    Attention in and out; MLA: both downs together, q up, both absorptions, out. Feed-forward up with gate, and down.
+    A mixture: the router, and its shared experts.
+    """
+    count = 0
+    match layer.attention:
+        case None:
+            pass
+        case LatentAttention() | CompressedAttention():
+            count += 5
+        case _:
+            count += 2
+    if isinstance(layer.feed_forward, MoeFeedForward):
+        moe = layer.feed_forward
+        return count + 1 + 2 * (moe.shared_width > 0) + 2 * (moe.parallel_dense_width > 0)
+    return count + 2 * (layer.feed_forward is not None)
 
 
 def _elementwise_values(llm: Llm, shape: Shape) -> float:

@@ -65,6 +65,8 @@ class Measurement:
     prefill_shape: Shape | None = None
     decode_pool: PoolSize | None = None
     attention_dp: bool = False
+    layout_stated: bool = True
+    """False where the expert-parallel ranks are left blank."""
     low_quality: bool = False
     note: str = ""
     source: str = ""
@@ -256,6 +258,7 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
             prefill_shape=prefill_shape,
             decode_pool=decode_pool,
             attention_dp=attention_dp,
+            layout_stated=ep is not None,
             low_quality="quality" in note,
             note=text.get("note") or "",
             source=(text.get("source") or "").strip(),

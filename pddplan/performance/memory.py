@@ -12,7 +12,10 @@ from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.kv import KvSize
 from pddplan.performance.load import ACTIVATION_BYTES
 from pddplan.performance.parameters import WeightBytes
+from pddplan.units import GIB, GIGA
 
+BINARY_CAPACITY = GIB / GIGA
+"""Memory is sold in units written GB that hold 2**30 bytes (an "80 GB" chip reports 81,920 MiB)."""
 LOGITS_BYTES = 4.0
 """Logits are kept in fp32."""
 LOGITS_ROWS = 256.0
@@ -82,7 +85,7 @@ def memory_budget(chip: Chip, llm: Llm, *, shape: Shape, weights: WeightBytes, e
     References:  performance_terms
     """
     return MemoryBudget(
-        usable_bytes=chip.memory_bytes * efficiency.memory_utilization,
+        usable_bytes=chip.memory_bytes * BINARY_CAPACITY * efficiency.memory_utilization,
         weights_bytes=weights_per_chip_bytes(weights, shape),
         activation_bytes=activation_bytes(llm, shape, chunk_tokens=efficiency.chunk_tokens),
         reserve_bytes=efficiency.memory_reserve_bytes,

@@ -19,7 +19,9 @@ from pddplan.performance.measurement import Measurement, Row
 from pddplan.performance.memory import memory_budget, sequences_in_memory
 from pddplan.performance.serving import Quantity, RunLoad, prefill_run, run_times, split_system
 
-FLEET_CACHED_SHARE = 0.0
+OFFLINE_OUTPUT_TOKENS = 4e6
+OFFLINE_MIN_REQUESTS = 1500.0
+"""Size of published offline runs: about so many output tokens, but not fewer requests (TensorRT-LLM's protocol)."""
 
 
 class Catalog(Protocol):
@@ -63,9 +65,11 @@ def subject_of(measurement: Measurement, catalog: Catalog) -> Subject:
     efficiency = catalog.efficiency(
         chip, measurement.framework, measurement.date, operators=measurement.mode == "op_composed"
     )
-    model = pass_model(
-        llm, chip_key(chip), _shape_for(measurement.shape, llm), measurement.weights_dtype, measurement.kv_dtype
-    )
+    shape = _shape_for(measurement.shape, llm)
+    if measurement.mode == "offline_max" and not measurement.layout_stated and llm.is_moe and shape.tp > 1:
+        # the throughput recipe of engines for mixtures: attention data parallel, experts over all chips
+        shape = Shape(tp=1, pp=shape.pp, dp=shape.tp, ep=shape.tp)
+    model = pass_model(llm, chip_key(chip), shape, measurement.weights_dtype, measurement.kv_dtype)
     return Subject(measurement, chip, llm, efficiency, model)
 
 
@@ -117,18 +121,23 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
     output = max(m.output_tokens, 1.0)
     held = m.input_tokens + m.output_tokens / 2.0
     batch = m.batch
-    if quantity in (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.CLOSED_TTFT) or batch is None:
-        cap = memory_cap(subject, held)
+    bounded = (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.CLOSED_TTFT, Quantity.STATIC_THROUGHPUT)
+    if quantity in bounded or batch is None:
+        # without a stated batch the engine reserves room for whole answers; else pages grow as tokens come
+        cap = memory_cap(subject, held if batch is not None else m.input_tokens + m.output_tokens)
         if batch is None:
             if cap < 1:
                 cap, remark = 1, "no sequence fits by our memory reckoning; one assumed"
-            batch = float(cap)
-            remark = remark or f"batch {cap} from memory"
+            requests = max(OFFLINE_OUTPUT_TOKENS / output, OFFLINE_MIN_REQUESTS)
+            # equal requests run in waves; the mean wave is a little smaller than memory allows
+            batch = requests / np.ceil(requests / cap) if quantity == Quantity.OFFLINE_THROUGHPUT else float(cap)
+            remark = remark or f"batch {batch:.0f} from memory (room for {cap})"
         elif 1 <= cap < batch:
             remark = f"memory holds {cap} of {batch:g} requests"
             batch = float(cap)
     whole_batch = quantity in (Quantity.OPERATORS_PREFILL, Quantity.PREFILL_LATENCY, Quantity.STATIC_THROUGHPUT)
-    together = batch if whole_batch else min(float(model.shape.dp), batch)
+    # in steady state b/O requests end per step, so that many prompts arrive together
+    together = batch if whole_batch else min(max(batch / output, float(model.shape.dp), 1.0), batch)
     chunk = np.inf if quantity == Quantity.OPERATORS_PREFILL else subject.efficiency.chunk_tokens
     prefill, passes = prefill_run(
         model, requests=together, new_tokens=fresh, cached_tokens=m.cached_tokens, chunk_tokens=float(chunk)
@@ -189,8 +198,6 @@ def _terms(run: RunLoad, prefill: PassTime, decode: PassTime) -> dict[str, float
     )
     times, factor = (prefill, float(run.prefill_passes)) if of_prefill else (decode, 1.0)
     terms = {name: float(value) * factor for name, value in times.main_terms().items()}
-    if quantity in (Quantity.OPERATORS_PREFILL, Quantity.OPERATORS_DECODE):
-        terms.pop("overhead")
     if quantity in (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.OFFLINE_THROUGHPUT):
         share = float(run.batch) * float(run.prefill_passes) / float(run.output_tokens)
         terms["prefill"] = share * float(prefill.total)

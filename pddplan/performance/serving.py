@@ -22,7 +22,7 @@ from pddplan.performance.load import PassLoad, PassModel, stack_loads
 class Quantity(IntEnum):
     """What a run reports."""
 
-    OPERATORS_PREFILL = 0  # device time of a prefill pass, no engine
+    OPERATORS_PREFILL = 0  # one pass added up from operators: the stack "operators" has no engine overheads
     OPERATORS_DECODE = 1
     PREFILL_LATENCY = 2
     DECODE_STEP = 3
@@ -95,7 +95,7 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
     steps = np.maximum(run.output_tokens - 1.0, 0.0)
     output = np.maximum(run.output_tokens, 1.0)
     total_prefill = run.prefill_passes * prefill.total
-    operators = np.where(run.quantity == Quantity.OPERATORS_PREFILL, prefill.device, decode.device)
+    operators = np.where(run.quantity == Quantity.OPERATORS_PREFILL, prefill.total, decode.total)
     step = decode.total
     tpot = step + e.prefill_interference * run.batch * total_prefill / output
     ttft = closed_loop_ttft_s(total_prefill, step, tpot, run, e)
