@@ -8,7 +8,9 @@ from pddplan.domain.outcome import Assumption, Binding, LineLoad, Percentiles, P
 from pddplan.domain.plan import PathKind, Plan, Role
 from pddplan.domain.provenance import Basis
 from pddplan.evaluate.flows import System
+from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.stages import PrefillState
 from pddplan.paths.latency import LatencySum, stacked
 from pddplan.paths.mixture import QUANTILES, mixture_percentiles
 from pddplan.queueing.wait import Wait
@@ -25,6 +27,21 @@ def wait_percentiles(wait: Wait) -> Percentiles:
     return Percentiles(p50, p90, p99, float(wait.mean_s))
 
 
+def pool_wait_percentiles(state: PrefillState, class_rate_rps: Array) -> Percentiles:
+    """Percentiles of the wait in front of a prefill pool, over the classes that go there [s]."""
+    wait = state.stage.wait
+    if np.ndim(wait.tail_mean_s) == 0:
+        return wait_percentiles(wait)
+    waits = LatencySum(np.zeros_like(class_rate_rps), (wait,))
+    if not class_rate_rps.any():
+        return NO_TRANSFER
+    return mixture_percentiles(waits.prepared().rows(class_rate_rps > 0), class_rate_rps[class_rate_rps > 0][None], mean_s=waits.mean_s[class_rate_rps > 0][None])[0]
+
+
+def _through(plan: Plan, pool_id: str, solved: System) -> Array:
+    return np.asarray(solved.flow_rps[[path.prefill == pool_id for path in plan.paths]].sum(axis=0))
+
+
 def pool_loads(problem: Problem, plan: Plan, solved: System) -> tuple[PoolLoad, ...]:
     """Loads of all pools, in the plan's order."""
     loads = []
@@ -37,20 +54,22 @@ def pool_loads(problem: Problem, plan: Plan, solved: System) -> tuple[PoolLoad, 
                     pool=pool.id,
                     utilization=prefill.utilization,
                     mean_service_s=prefill.service.mean,
-                    wait=wait_percentiles(prefill.stage.wait),
+                    wait=pool_wait_percentiles(prefill, _through(plan, pool.id, solved)),
                     batch=None,
                     batch_cap=None,
                     batch_cap_reason=None,
                 )
             )
         elif point is not None:
-            wait = prefill.stage.wait if prefill is not None else point.wait
+            wait = wait_percentiles(point.wait)
+            if prefill is not None:
+                wait = pool_wait_percentiles(prefill, _through(plan, pool.id, solved))
             loads.append(
                 PoolLoad(
                     pool=pool.id,
                     utilization=point.utilization,
                     mean_service_s=point.holding_s,
-                    wait=wait_percentiles(wait),
+                    wait=wait,
                     batch=point.batch,
                     batch_cap=float(point.cap.batch),
                     batch_cap_reason=point.cap.reason,

@@ -21,6 +21,7 @@ from pddplan.paths.decoding import BatchCap, DecodePoint, batch_cap, decode_poin
 from pddplan.paths.first_token import PrefillStage
 from pddplan.paths.transfer import TransferStage
 from pddplan.queueing.moments import Moments, mix_moments
+from pddplan.queueing.priority import shortest_first_wait
 from pddplan.queueing.wait import pool_wait
 
 
@@ -32,6 +33,8 @@ class PrefillState:
     utilization: float
     service: Moments
     arrival_scv: float
+    delay_probability: float
+    """Chance that an arriving request finds all servers busy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +62,13 @@ def prefill_state(
     service = mix_moments(class_rate_rps, service_s)
     rate = float(class_rate_rps.sum())
     scv = problem.workload.arrival.scv if arrival_scv is None else arrival_scv
-    wait = pool_wait(
-        count, service.mean, service_scv=service.scv, arrival_rate_rps=rate, arrival_scv=scv
-    )
-    return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv)
+    wait = pool_wait(count, service.mean, service_scv=service.scv, arrival_rate_rps=rate, arrival_scv=scv)
+    chance = float(wait.delay_probability)
+    if problem.settings.discipline == "shortest-first":
+        wait = shortest_first_wait(
+            count, service_s, class_rate_rps=class_rate_rps, service_scv=service.scv, arrival_scv=scv
+        )
+    return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv, chance)
 
 
 def prefill_servers(pool: Pool, instances: int | None = None) -> int:
@@ -85,7 +91,7 @@ def feed_of(
     return Feed(
         servers=servers,
         utilization=state.utilization,
-        delay_probability=float(state.stage.wait.delay_probability),
+        delay_probability=state.delay_probability,
         rate_rps=float(class_rate_rps.sum()),
         service_scv=state.service.scv,
         payload_service_s=float((square * service_s).sum()) / total if total > 0 else 0.0,

@@ -3,6 +3,7 @@
 from pddplan.queueing.erlang import erlang_b, erlang_c
 from pddplan.queueing.flows import departure_scv, split_scv, superposed_scv
 from pddplan.queueing.moments import Moments, mix_moments
+from pddplan.queueing.priority import shortest_first_wait
 from pddplan.queueing.wait import NO_WAIT, Wait, pool_wait
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "erlang_c",
     "mix_moments",
     "pool_wait",
+    "shortest_first_wait",
     "split_scv",
     "superposed_scv",
 ]
