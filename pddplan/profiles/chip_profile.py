@@ -79,7 +79,7 @@ class ChipBody(Strict):
     peak_int8_dense_top_per_s: PositiveNumber | None = None
     """Dense int8 matrix peak [TOP/s]; left out where the chip has none."""
     memory_gb: PositiveNumber
-    """Memory as marketed, in GB (1e9 bytes); sources that mean GiB are converted."""
+    """Memory as the maker prints it [GB]; what of it is usable is a matter of the serving stack."""
     memory_bandwidth_gb_per_s: PositiveNumber
     """Peak memory bandwidth [GB/s]."""
     scaleup_gb_per_s_per_direction: NonNegativeNumber
@@ -95,6 +95,9 @@ class ChipBody(Strict):
     price_per_chip_hour: PriceBody | None = None
     """Rent of one chip per hour; without it the chip can only be planned where the sites file gives a price."""
 
+
+MOST_PEAK_RATIO = 10
+"""No chip computes in four bits more than so many times as fast as in sixteen; beyond, units were mixed up."""
 
 _PEAKS = {
     "bf16": "peak_bf16_dense_tflop_per_s",
@@ -142,11 +145,11 @@ class ChipFile(Profile):
             holds=lambda f: (
                 f.chip.peak_bf16_dense_tflop_per_s is None
                 or all(
-                    number is None or number.value <= 8 * f.chip.peak_bf16_dense_tflop_per_s.value
+                    number is None or number.value <= MOST_PEAK_RATIO * f.chip.peak_bf16_dense_tflop_per_s.value
                     for number in (f.chip.peak_fp8_dense_tflop_per_s, f.chip.peak_fp4_dense_tflop_per_s)
                 )
             ),
-            message=lambda f: "a low-precision peak is more than 8 times the bf16 peak; is one of them in other units?",
+            message=lambda f: "a low-precision peak is far above the bf16 peak; is one of them in other units?",
             fix="write dense TFLOP/s for each",
             key=("chip",),
         ),

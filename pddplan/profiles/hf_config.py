@@ -19,11 +19,13 @@ from pddplan.domain.llm import (
 )
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.profiles.hf_attention import grouped_attention
 from pddplan.profiles.hf_families import Family, family_of, known_types
 from pddplan.profiles.hf_feed_forward import dense_feed_forward, feed_forwards, moe_block
 from pddplan.profiles.hf_fields import Fields, read_json
-from pddplan.profiles.hf_layers import block_words, grouped_attention, layer_count, mixers, recurrent
+from pddplan.profiles.hf_layers import block_words, layer_count, mixers
 from pddplan.profiles.hf_quantization import kv_dtype_of, weight_formats_of
+from pddplan.profiles.hf_recurrent import recurrent
 
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 """Where multimodal configs keep the language model."""
@@ -73,7 +75,7 @@ def config_to_llm(
     fields = Fields(data=data, defaults=rules.defaults, name=source)
     if fields.flag("is_encoder_decoder"):
         fields.fault("is_encoder_decoder", "encoder-decoder models are not supported", "give a decoder-only model")
-    hidden = fields.count("hidden_size", "n_embd", "d_model")
+    hidden = fields.count("hidden_size", "n_embd", "n_embed", "d_model")
     layers = layer_count(fields)
     groups = _groups(fields, rules, layers, hidden=hidden)
     vocab = fields.count("vocab_size", "padded_vocab_size")
@@ -259,7 +261,9 @@ def _tower(config: Mapping[str, Any]) -> tuple[int, str | None]:
     inner = size("intermediate_size", "vt_intermediate_size") or 4 * hidden
     if not (layers and hidden):
         return 0, "the vision tower is left out: its config does not give layers and width"
-    matrices = 3 if "gated" in str(vision.get("hidden_activation", "")) or "gemma4" in str(vision) else 2
+    # towers with SiLU (Qwen), and Gemma 4's, have gated feed-forwards
+    gated = vision.get("hidden_act") == "silu" or "gemma4" in str(vision.get("model_type"))
+    matrices = 3 if gated else 2
     count = layers * (4 * hidden * hidden + matrices * hidden * inner)
     return count, f"the vision tower is counted as {count / 1e6:,.0f} million parameters, in bf16"
 

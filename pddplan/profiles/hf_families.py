@@ -189,6 +189,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         # no rank of its own for queries in this class
         "mistral_large4": replace(_MLA, defaults=_with(q_lora_rank=None)),
         "mixtral": Family(pattern="all_window", narrow_experts=False),
+        "mpt": Family(gated=False, tied=True, kv_heads_default=True, ffn_ratio=4),
         "nemotron": Family(gated=False, kv_heads_default=True),
         "nemotron_h": Family(linear="mamba2", pattern="blocks", gated=False),
         "olmo": _LLAMA,

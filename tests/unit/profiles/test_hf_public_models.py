@@ -1,0 +1,369 @@
+"""Public models whose parameter counts their makers print: an oracle for the importer, family by family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pddplan.performance.kv import kv_size
+from pddplan.performance.parameters import active_parameters, parameters, total_parameters
+from pddplan.profiles.hf_config import config_to_llm
+
+B = 1e9
+
+
+def sizes(
+    model_type: str, hidden: int, ffn: int, layers: int, heads: int, kv_heads: int | None, vocab: int, **more: Any
+) -> dict[str, Any]:
+    base = {
+        "model_type": model_type,
+        "hidden_size": hidden,
+        "intermediate_size": ffn,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "vocab_size": vocab,
+        "torch_dtype": "bfloat16",
+        "max_position_embeddings": 32768,
+    }
+    if kv_heads is not None:
+        base["num_key_value_heads"] = kv_heads
+    return base | more
+
+
+UNTIED, TIED = {"tie_word_embeddings": False}, {"tie_word_embeddings": True}
+GRANITE_H = ["mamba"] * 5 + ["attention"] + (["mamba"] * 9 + ["attention"]) * 3 + ["mamba"] * 4
+MAMBA = {"mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2}
+JAMBA = {
+    "num_experts": 16, "num_experts_per_tok": 2, "expert_layer_period": 2, "expert_layer_offset": 1,
+    "attn_layer_period": 8, "attn_layer_offset": 4, **MAMBA,
+}  # fmt: skip
+QWEN_WINDOW = {"use_sliding_window": False, "sliding_window": 131072, "max_window_layers": 28}
+MLA_V2 = {
+    "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "n_shared_experts": 2,
+    "num_experts_per_tok": 6, "first_k_dense_replace": 1, "moe_layer_freq": 1,
+}  # fmt: skip
+
+# name: (config, published total, published active or None, KV bytes per token in bf16 or None)
+EXACT: dict[str, tuple[dict[str, Any], int]] = {
+    "llama-2-7b": (sizes("llama", 4096, 11008, 32, 32, None, 32000, **UNTIED), 6_738_415_616),
+    "llama-2-70b": (sizes("llama", 8192, 28672, 80, 64, 8, 32000, **UNTIED), 68_976_648_192),
+    "llama-3-8b": (sizes("llama", 4096, 14336, 32, 32, 8, 128256, **UNTIED), 8_030_261_248),
+    "llama-3.2-1b": (sizes("llama", 2048, 8192, 16, 32, 8, 128256, head_dim=64, **TIED), 1_235_814_400),
+    "mistral-7b": (sizes("mistral", 4096, 14336, 32, 32, 8, 32000, sliding_window=4096, **UNTIED), 7_241_732_096),
+    "mixtral-8x7b": (
+        sizes("mixtral", 4096, 14336, 32, 32, 8, 32000, num_local_experts=8, num_experts_per_tok=2, **UNTIED),
+        46_702_792_704,
+    ),
+    "yi-34b": (sizes("llama", 7168, 20480, 60, 56, 8, 64000, **UNTIED), 34_388_917_248),
+    "qwen2-7b": (sizes("qwen2", 3584, 18944, 28, 28, 4, 152064, **UNTIED, **QWEN_WINDOW), 7_615_616_512),
+    "qwen2.5-0.5b": (sizes("qwen2", 896, 4864, 24, 14, 2, 151936, **TIED, **QWEN_WINDOW), 494_032_768),
+    "phi-3-mini": (sizes("phi3", 3072, 8192, 32, 32, 32, 32064, sliding_window=262144, **UNTIED), 3_821_079_552),
+    "phi-4": (sizes("phi3", 5120, 17920, 40, 40, 10, 100352, sliding_window=None, **UNTIED), 14_659_507_200),
+    "gemma-7b": (sizes("gemma", 3072, 24576, 28, 16, 16, 256000, head_dim=256), 8_537_680_896),
+    "stablelm-3b": (sizes("stablelm", 2560, 6912, 32, 32, 32, 50304, **UNTIED), 2_795_443_200),
+}
+
+CLOSE: dict[str, tuple[dict[str, Any], float, float | None]] = {
+    "llama-2-13b": (sizes("llama", 5120, 13824, 40, 40, None, 32000, **UNTIED), 13.02 * B, None),
+    "mixtral-8x22b": (
+        sizes("mixtral", 6144, 16384, 56, 48, 8, 32768, num_local_experts=8, num_experts_per_tok=2, **UNTIED),
+        140.6 * B,
+        39.1 * B,
+    ),
+    "qwen1.5-moe-a2.7b": (
+        sizes(
+            "qwen2_moe", 2048, 5632, 24, 16, 16, 151936, num_experts=60, num_experts_per_tok=4, decoder_sparse_step=1,
+            moe_intermediate_size=1408, shared_expert_intermediate_size=5632, **UNTIED,
+        ),
+        14.3 * B,
+        None,
+    ),
+    "qwen2-57b-a14b": (
+        sizes(
+            "qwen2_moe", 3584, 18944, 28, 28, 4, 151936, num_experts=64, num_experts_per_tok=8, decoder_sparse_step=1,
+            moe_intermediate_size=2560, shared_expert_intermediate_size=20480, **UNTIED,
+        ),
+        57.4 * B,
+        14.0 * B,
+    ),
+    "qwen3-0.6b": (sizes("qwen3", 1024, 3072, 28, 16, 8, 151936, head_dim=128, **TIED), 0.596 * B, None),
+    "qwen3-coder-480b": (
+        sizes(
+            "qwen3_moe", 6144, 8192, 62, 96, 8, 151936, head_dim=128, num_experts=160, num_experts_per_tok=8,
+            moe_intermediate_size=2560, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True, **UNTIED,
+        ),
+        480 * B,
+        35 * B,
+    ),
+    "gemma-2-9b": (
+        sizes("gemma2", 3584, 14336, 42, 16, 8, 256000, head_dim=256, sliding_window=4096), 9.24 * B, None
+    ),
+    "gemma-2-27b": (
+        sizes("gemma2", 4608, 36864, 46, 32, 16, 256000, head_dim=128, sliding_window=4096), 27.2 * B, None
+    ),
+    "gemma-3-4b": (
+        {
+            "model_type": "gemma3",
+            "text_config": {
+                "model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+                "sliding_window": 1024, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+            },
+            "vision_config": {
+                "hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27, "patch_size": 14,
+                "num_attention_heads": 16, "model_type": "siglip_vision_model",
+            },
+        },
+        4.3 * B,
+        None,
+    ),
+    "phi-2": (sizes("phi", 2560, 10240, 32, 32, 32, 51200, **UNTIED), 2.78 * B, None),
+    "phi-3.5-moe": (
+        sizes(
+            "phimoe", 4096, 6400, 32, 32, 8, 32064, num_local_experts=16, num_experts_per_tok=2,
+            sliding_window=131072, **UNTIED,
+        ),
+        41.9 * B,
+        6.6 * B,
+    ),
+    "deepseek-v2": (
+        sizes(
+            "deepseek_v2", 5120, 12288, 60, 128, 128, 102400, q_lora_rank=1536, n_routed_experts=160,
+            moe_intermediate_size=1536, **MLA_V2, **UNTIED,
+        ),
+        235.7 * B,
+        21 * B,
+    ),
+    "deepseek-v2-lite": (
+        sizes(
+            "deepseek_v2", 2048, 10944, 27, 16, 16, 102400, q_lora_rank=None, n_routed_experts=64,
+            moe_intermediate_size=1408, **MLA_V2, **UNTIED,
+        ),
+        15.7 * B,
+        2.4 * B,
+    ),
+    "glm-4-9b": (
+        sizes("glm", 4096, 13696, 40, 32, 2, 151552, head_dim=128, attention_bias=True, **UNTIED), 9.4 * B, None
+    ),
+    "olmo-2-7b": (sizes("olmo2", 4096, 11008, 32, 32, 32, 100352, **UNTIED), 7.3 * B, None),
+    "olmoe-1b-7b": (
+        sizes("olmoe", 2048, 1024, 16, 16, 16, 50304, num_experts=64, num_experts_per_tok=8, **UNTIED),
+        6.92 * B,
+        None,
+    ),
+    "command-r": (sizes("cohere", 8192, 22528, 40, 64, 64, 256000), 34.98 * B, None),
+    "command-r-plus": (sizes("cohere", 12288, 33792, 64, 96, 8, 256000), 103.8 * B, None),
+    "command-r7b": (
+        sizes("cohere2", 4096, 14336, 32, 32, 8, 256000, sliding_window=4096, sliding_window_pattern=4), 8.03 * B, None
+    ),
+    "internlm2-20b": (sizes("internlm2", 6144, 16384, 48, 48, 8, 92544, bias=False, **UNTIED), 19.86 * B, None),
+    "granite-3.1-8b": (sizes("granite", 4096, 12800, 40, 32, 8, 49155, **TIED), 8.17 * B, None),
+    "granite-3.1-3b-a800m": (
+        sizes("granitemoe", 1536, 512, 32, 24, 8, 49155, num_local_experts=40, num_experts_per_tok=8, **TIED),
+        3.3 * B,
+        0.88 * B,
+    ),
+    "granite-4.0-h-small": (
+        sizes(
+            "granitemoehybrid", 4096, 768, 40, 32, 8, 100352, num_local_experts=72, num_experts_per_tok=10,
+            shared_intermediate_size=1536, layer_types=GRANITE_H, mamba_n_heads=128, mamba_d_head=64, mamba_n_groups=1,
+            mamba_d_state=128, mamba_d_conv=4, mamba_expand=2, **TIED,
+        ),
+        32.2 * B,
+        9 * B,
+    ),
+    "jamba-v0.1": (
+        sizes("jamba", 4096, 14336, 32, 32, 8, 65536, mamba_dt_rank=256, **JAMBA, **UNTIED), 51.6 * B, 12 * B
+    ),
+    "jamba-1.5-large": (
+        sizes("jamba", 8192, 24576, 72, 64, 8, 65536, mamba_dt_rank=512, **JAMBA, **UNTIED), 398.6 * B, 94 * B
+    ),
+    "falcon-7b": (
+        {"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32, "num_attention_heads": 71,
+         "num_kv_heads": 71, "multi_query": True, "new_decoder_architecture": False, "vocab_size": 65024,
+         "bias": False, "torch_dtype": "bfloat16"},
+        6.92 * B,
+        None,
+    ),
+    "falcon-40b": (
+        {"model_type": "falcon", "hidden_size": 8192, "num_hidden_layers": 60, "num_attention_heads": 128,
+         "num_kv_heads": 8, "multi_query": True, "new_decoder_architecture": True, "vocab_size": 65024,
+         "bias": False, "torch_dtype": "bfloat16"},
+        41.3 * B,
+        None,
+    ),
+    "opt-13b": (
+        {"model_type": "opt", "hidden_size": 5120, "ffn_dim": 20480, "num_hidden_layers": 40, "vocab_size": 50272,
+         "num_attention_heads": 40, "max_position_embeddings": 2048, "torch_dtype": "float16"},
+        12.85 * B,
+        None,
+    ),
+    "opt-66b": (
+        {"model_type": "opt", "hidden_size": 9216, "ffn_dim": 36864, "num_hidden_layers": 64, "vocab_size": 50272,
+         "num_attention_heads": 72, "max_position_embeddings": 2048, "torch_dtype": "float16"},
+        65.7 * B,
+        None,
+    ),
+    "gpt2": (
+        {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "vocab_size": 50257},
+        0.1244 * B,
+        None,
+    ),
+    "gpt2-xl": (
+        {"model_type": "gpt2", "n_embd": 1600, "n_layer": 48, "n_head": 25, "n_positions": 1024, "vocab_size": 50257},
+        1.5576 * B,
+        None,
+    ),
+    "gpt-neox-20b": (sizes("gpt_neox", 6144, 24576, 44, 64, None, 50432, **UNTIED), 20.55 * B, None),
+    "gpt-j-6b": (
+        {"model_type": "gptj", "n_embd": 4096, "n_layer": 28, "n_head": 16, "n_positions": 2048, "vocab_size": 50400,
+         "n_inner": None, "tie_word_embeddings": False},
+        6.05 * B,
+        None,
+    ),
+    "bloom-176b": (
+        {"model_type": "bloom", "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112, "vocab_size": 250880},
+        176.2 * B,
+        None,
+    ),
+    "starcoder": (
+        {"model_type": "gpt_bigcode", "n_embd": 6144, "n_layer": 40, "n_head": 48, "n_inner": 24576,
+         "n_positions": 8192, "vocab_size": 49152, "multi_query": True},
+        15.5 * B,
+        None,
+    ),
+    "starcoder2-15b": (
+        sizes("starcoder2", 6144, 24576, 40, 48, 4, 49152, sliding_window=4096, use_bias=True, **UNTIED),
+        15.96 * B,
+        None,
+    ),
+    "nemotron-4-340b": (sizes("nemotron", 18432, 73728, 96, 96, 8, 256000, **UNTIED), 341 * B, None),
+    "hunyuan-a13b": (
+        sizes(
+            "hunyuan_v1_moe", 4096, 3072, 32, 32, 8, 128167, head_dim=128, num_experts=64, moe_topk=[8] * 32,
+            num_shared_expert=[1] * 32, moe_intermediate_size=[3072] * 32, use_mixed_mlp_moe=True, **TIED,
+        ),
+        80.4 * B,
+        13 * B,
+    ),
+    "hunyuan-large": (
+        sizes(
+            "hunyuan", 6400, 18304, 64, 80, 8, 129024, num_experts=16, moe_topk=1, num_shared_expert=1,
+            moe_intermediate_size=18304, use_cla=True, cla_share_factor=2, use_mixed_mlp_moe=True, head_dim=128, **TIED,
+        ),
+        389 * B,
+        None,
+    ),
+    "ernie-4.5-21b-a3b": (
+        sizes(
+            "ernie4_5_moe", 2560, 12288, 28, 20, 4, 103424, head_dim=128, moe_num_experts=64, moe_k=6,
+            moe_num_shared_experts=2, moe_intermediate_size=1536, moe_layer_start_index=1, moe_layer_interval=1,
+            use_bias=False, **TIED,
+        ),
+        21.8 * B,
+        3 * B,
+    ),
+    "ernie-4.5-300b-a47b": (
+        sizes(
+            "ernie4_5_moe", 8192, 28672, 54, 64, 8, 103424, moe_num_experts=64, moe_k=8, moe_num_shared_experts=0,
+            moe_intermediate_size=3584, moe_layer_start_index=3, moe_layer_end_index=53, moe_layer_interval=1, **UNTIED,
+        ),
+        300 * B,
+        47 * B,
+    ),
+    "minimax-text-01": (
+        sizes(
+            "minimax_text_01", 6144, 9216, 80, 64, 8, 200064, head_dim=128, num_local_experts=32,
+            num_experts_per_tok=2, attn_type_list=([0] * 7 + [1]) * 10, shared_intermediate_size=0, **UNTIED,
+        ),
+        456 * B,
+        45.9 * B,
+    ),
+    "dbrx": (
+        {"model_type": "dbrx", "d_model": 6144, "n_layers": 40, "n_heads": 48, "vocab_size": 100352,
+         "attn_config": {"kv_n_heads": 8, "clip_qkv": 8}, "max_seq_len": 32768, "tie_word_embeddings": False,
+         "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4}},
+        131.6 * B,
+        36 * B,
+    ),
+    "seed-oss-36b": (sizes("seed_oss", 5120, 27648, 64, 80, 8, 155136, head_dim=128, **UNTIED), 36.15 * B, None),
+    "smollm3-3b": (sizes("smollm3", 2048, 11008, 36, 16, 4, 128256), 3.08 * B, None),
+    "exaone-4-32b": (
+        sizes("exaone4", 5120, 27392, 64, 40, 8, 102400, sliding_window=4096, sliding_window_pattern="LLLG", **UNTIED),
+        32.0 * B,
+        None,
+    ),
+    "ling-lite": (
+        sizes(
+            "bailing_moe", 2048, 5632, 28, 16, 4, 126464, head_dim=128, num_experts=64, num_experts_per_tok=6,
+            num_shared_experts=2, moe_intermediate_size=1408, first_k_dense_replace=0, **UNTIED,
+        ),
+        16.8 * B,
+        2.75 * B,
+    ),
+    "qwen2.5-vl-7b": (
+        sizes("qwen2_5_vl", 3584, 18944, 28, 28, 4, 152064, **UNTIED, **QWEN_WINDOW)
+        | {"vision_config": {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+                             "hidden_act": "silu"}},
+        8.29 * B,
+        None,
+    ),
+    "mimo-7b": (
+        sizes("mimo", 4096, 11008, 36, 32, 8, 151680, attention_bias=True, num_nextn_predict_layers=1, **UNTIED),
+        7.62 * B,
+        None,
+    ),
+    "mpt-30b": (
+        {"model_type": "mpt", "d_model": 7168, "n_layers": 48, "n_heads": 64, "vocab_size": 50432,
+         "expansion_ratio": 4, "max_seq_len": 8192},
+        29.97 * B,
+        None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_parameter_count_is_exactly_the_published_one(name: str) -> None:
+    config, published = EXACT[name]
+    got = total_parameters(config_to_llm(config, source="config.json", model_id=name).llm)
+    # biases of q, k, v and norms are counted; what is left out is below one in ten thousand
+    assert got == pytest.approx(published, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_parameter_count_is_within_two_percent_of_the_published_one(name: str) -> None:
+    config, total, active = CLOSE[name]
+    llm = config_to_llm(config, source="config.json", model_id=name).llm
+    assert total_parameters(llm) == pytest.approx(total, rel=0.02)
+    if active is not None:
+        # makers differ in whether the embedding table and the head count, and round to a digit or two
+        count = parameters(llm)
+        without = count.active_experts + count.outside_experts - count.embedding - count.head
+        assert 0.98 * without <= active * 1.04
+        assert active * 0.96 <= 1.02 * (without + count.embedding + count.head)
+        assert without <= active_parameters(llm) <= without + count.embedding + count.head
+
+
+@pytest.mark.parametrize(
+    ("name", "growing_bytes", "fixed_bytes"),
+    [
+        ("mistral-7b", 0, 2 * 32 * 8 * 128 * 2 * 4096),
+        ("qwen2-7b", 2 * 28 * 4 * 128 * 2, 0),
+        ("gemma-2-9b", 2 * 21 * 8 * 256 * 2, 2 * 21 * 8 * 256 * 2 * 4096),
+        ("command-r7b", 2 * 8 * 8 * 128 * 2, 2 * 24 * 8 * 128 * 2 * 4096),
+        ("deepseek-v2-lite", 27 * 576 * 2, 0),
+        ("falcon-7b", 2 * 32 * 1 * 64 * 2, 0),
+        ("starcoder", 2 * 40 * 1 * 128 * 2, 0),
+        ("opt-13b", 2 * 40 * 5120 * 2, 0),
+        ("hunyuan-large", 2 * 32 * 8 * 128 * 2, 0),
+        ("minimax-text-01", 2 * 10 * 8 * 128 * 2, 70 * 64 * 128 * 128 * 4),
+        ("jamba-v0.1", 2 * 4 * 8 * 128 * 2, 28 * (8192 * 16 * 4 + 8192 * 3 * 2)),
+        ("granite-4.0-h-small", 2 * 4 * 8 * 128 * 2, 36 * (128 * 64 * 128 * 4 + (8192 + 2 * 128) * 3 * 2)),
+        ("exaone-4-32b", 2 * 16 * 8 * 128 * 2, 2 * 48 * 8 * 128 * 2 * 4096),
+    ],
+)
+def test_cache_of_public_models(name: str, growing_bytes: float, fixed_bytes: float) -> None:
+    config = EXACT[name][0] if name in EXACT else CLOSE[name][0]
+    size = kv_size(config_to_llm(config, source="config.json", model_id=name).llm, "bf16")
+    assert size.growing_bytes_per_token == growing_bytes
+    assert size.fixed_bytes == fixed_bytes
