@@ -174,6 +174,14 @@ def size(
 
     Raises:  InputError, InfeasibleError with relaxations, SolverError.
     """
+    kind = objective or ("rps" if budget_per_month is not None or inventory else "cost")
+    if kind == "rps" and rps is not None:
+        raise InputError(
+            Problem(
+                what="--rps fixes the rate, so there is no most goodput to look for",
+                fix="leave --rps away, or use --objective cost",
+            )
+        )
     clock = _Clock()
     with clock("load"):
         inputs = load_inputs(
@@ -194,14 +202,6 @@ def size(
         )
     with clock("import solver"):
         from pddplan.optimize import Limits, Objective
-    kind = objective or ("rps" if budget_per_month is not None or inventory else "cost")
-    if kind == "rps" and rps is not None:
-        raise InputError(
-            Problem(
-                what="--rps fixes the rate, so there is no most goodput to look for",
-                fix="leave --rps away, or use --objective cost",
-            )
-        )
     goal = Objective(
         kind=kind,
         rate_rps=inputs.workload.arrival.rate_rps if kind == "cost" or rps is not None else None,

@@ -37,6 +37,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has left; keep the interpreter from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
+    except SystemExit as end:
+        # typer ends this way when writing its own help to a closed pipe, after muting standard output
+        return EXIT_BROKEN_PIPE if type(sys.stdout).__name__ == "PacifyFlushWrapper" else _code(end)
     except PddplanError as error:
         print(message(error), file=sys.stderr)
         return error.exit_code
@@ -45,6 +48,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         error.show()  # type: ignore[attr-defined]
         return EXIT_INPUT
+
+
+def _code(end: SystemExit) -> int:
+    return end.code if isinstance(end.code, int) else EXIT_OK if end.code is None else EXIT_INPUT
 
 
 def message(error: PddplanError) -> str:
