@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from pddplan.domain.plan import Path, PathKind, Pool, Role
+from pddplan.domain.plan import Path, Pool, Role
 from pddplan.economics.costs import line_monthly_cost, owned_chip_credit, pool_monthly_cost_per_instance
 from pddplan.economics.unit_costs import chip_power_w
 from pddplan.errors import InputError
@@ -15,9 +16,10 @@ from pddplan.errors import Problem as Fault
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap
 from pddplan.optimize.data import OwnedChips, PoolOption, ProgramData, Quantile
+from pddplan.optimize.judge import COVERAGE_MARGIN
+from pddplan.optimize.levels import Levels, LineLevel
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.points import Mix, Points, TPOT_QUANTILE, e2e_rows, first_mix, line_options, pools_of, ttft_rows
-from pddplan.optimize.search import COVERAGE_MARGIN
+from pddplan.optimize.points import TPOT_QUANTILE, Mix, Points, e2e_rows, first_mix, line_options, pools_of, ttft_rows
 from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools
 from pddplan.units import WATTS_PER_KW
 
@@ -25,6 +27,8 @@ INSTANCES_BEYOND_NEED = 2.0
 """A pool may grow to this multiple of what its load needs (waits and E2E promises may ask for spare)."""
 LARGEST_POOL = 100_000
 SMALLEST_RATE = 1e-6
+SMALLEST_SHARE = 1e-3
+"""A plan serves at least this share of the demand: serving nothing keeps every promise, but is no plan."""
 
 
 def build(
@@ -101,12 +105,8 @@ def _connected(pools: Sequence[Pool], paths: Sequence[Path]) -> tuple[tuple[Pool
 
 
 def _with_pools(points: Points, cost: Mapping[str, float], *, limits: Limits) -> ProgramData:
-    from dataclasses import replace
-
-    from pddplan.optimize.levels import Levels
-
     problem, data = points.problem, points.data
-    routes = points.routes(Levels({}, {o.line: _level(o) for o in data.lines}))
+    routes = points.routes(Levels({}, {o.line: LineLevel(o, 0.5 * o.capacity_bytes_per_s) for o in data.lines}))
     options = []
     for pool in points.pools:
         most = max(
@@ -141,12 +141,6 @@ def _with_pools(points: Points, cost: Mapping[str, float], *, limits: Limits) ->
     return replace(data, pools=tuple(options))
 
 
-def _level(option):  # type: ignore[no-untyped-def]
-    from pddplan.optimize.levels import LineLevel
-
-    return LineLevel(option, 0.5 * option.capacity_bytes_per_s)
-
-
 def _rates(
     problem: Problem, pools: Sequence[Pool], mix: Mix, *, objective: Objective, limits: Limits
 ) -> tuple[float, float]:
@@ -154,10 +148,11 @@ def _rates(
     demand = problem.workload.arrival.rate_rps
     if objective.kind == "rps":
         cap = objective.rate_rps
-        return 0.0, cap if cap is not None else _largest_rate(problem, pools, objective=objective, limits=limits)
+        most = cap if cap is not None else _largest_rate(problem, pools, objective=objective, limits=limits)
+        return SMALLEST_SHARE * most, most
     if objective.rate_rps is not None:
         return objective.rate_rps, objective.rate_rps
-    return (demand, demand) if objective.kind == "cost" else (0.0, demand)
+    return (demand, demand) if objective.kind == "cost" else (SMALLEST_SHARE * demand, demand)
 
 
 def _largest_rate(problem: Problem, pools: Sequence[Pool], *, objective: Objective, limits: Limits) -> float:
@@ -191,9 +186,7 @@ def _largest_rate(problem: Problem, pools: Sequence[Pool], *, objective: Objecti
 
 
 def _instance_cost(problem: Problem, pool: Pool) -> float:
-    return pool_monthly_cost_per_instance(
-        problem.sites, pool.site, chip=problem.chips[pool.chip], shape=pool.shape
-    )
+    return pool_monthly_cost_per_instance(problem.sites, pool.site, chip=problem.chips[pool.chip], shape=pool.shape)
 
 
 def _chip_limits(problem: Problem, pools: Sequence[Pool]) -> dict[tuple[str, str], int]:
@@ -216,9 +209,7 @@ def _owned(problem: Problem, pools: Sequence[Pool]) -> tuple[OwnedChips, ...]:
     return tuple(found)
 
 
-def _undominated(
-    problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]
-) -> tuple[Pool, ...]:
+def _undominated(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
     """Leave out pools that another of the same site and role beats in price, speed and footprint."""
     kept: list[Pool] = []
     for pool in pools:
@@ -259,6 +250,3 @@ def _decode_figures(problem: Problem, pool: Pool, mix: Mix) -> tuple[float, floa
     curve = problem.curve(pool, work)
     full = max(cap.batch, 1)
     return curve.token(full) / full, curve.token(1.0), curve.token(full)
-
-
-__all__ = ["build", "promise_rows", "with_mix", "PathKind"]

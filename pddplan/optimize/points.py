@@ -67,7 +67,9 @@ class Points:
     data: ProgramData
     mix: Mix
     _by_id: dict[str, Pool] = field(default_factory=dict)
-    _pool_states: dict[tuple[str, PoolLevel], tuple[PrefillState | None, DecodePoint | None]] = field(default_factory=dict)
+    _pool_states: dict[tuple[str, PoolLevel], tuple[PrefillState | None, DecodePoint | None]] = field(
+        default_factory=dict
+    )
     _line_states: dict[tuple[object, ...], LineState] = field(default_factory=dict)
     _routes: dict[tuple[object, ...], Route] = field(default_factory=dict)
     _mean_work: dict[str, float] = field(default_factory=dict)

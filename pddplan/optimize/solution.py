@@ -10,7 +10,7 @@ import numpy as np
 from pddplan.domain.plan import LinePlan, Path, Plan, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.optimize.data import ProgramData
-from pddplan.optimize.search import Candidate
+from pddplan.optimize.judge import Candidate
 
 NEGLIGIBLE_SHARE = 1e-7
 """Shares below this are rounding of the solver and go to the largest path of their class."""

@@ -64,7 +64,9 @@ def find_topology(name: str) -> Topology:
     )
 
 
-def candidate_pools(sites: Sites, topology: Topology, *, shapes: Shapes, allowed_chips: Sequence[str] | None) -> tuple[Pool, ...]:
+def candidate_pools(
+    sites: Sites, topology: Topology, *, shapes: Shapes, allowed_chips: Sequence[str] | None
+) -> tuple[Pool, ...]:
     """Every pool a plan of this topology could open, with one instance each."""
     found: list[Pool] = []
     for site in sites.sites.values():

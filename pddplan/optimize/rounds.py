@@ -1,0 +1,136 @@
+"""Rounds of search: each with the mix of traffic that the plan of the round before really has."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+from pddplan.domain.outcome import Outcome, SolverReport
+from pddplan.errors import SolverError
+from pddplan.evaluate.evaluate import evaluate
+from pddplan.evaluate.problem import Problem
+from pddplan.optimize.build import build, with_mix
+from pddplan.optimize.judge import Candidate
+from pddplan.optimize.objective import Limits, Objective
+from pddplan.optimize.points import Points, mix_of_plan
+from pddplan.optimize.search import Search, SearchResult
+from pddplan.optimize.solution import plan_of
+from pddplan.optimize.topologies import Shapes, Topology
+
+MOST_ROUNDS = 6
+"""Rounds in which the mix of each pool is brought up to date from the plan found."""
+SAME_WORK = 0.01
+SAME_TAIL = 0.02
+"""Mixes whose work and uncovered tails differ by less than these fractions need no further round."""
+_LEAST_TIME_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A plan as found: its outcome, and the model and numbers it came from."""
+
+    outcome: Outcome
+    points: Points
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class NothingFound:
+    """No plan: because there is none (``proven``), or because time ran out."""
+
+    proven: bool
+    why: str
+
+
+def search_plans(
+    problem: Problem, topology: Topology, *, objective: Objective, limits: Limits, shapes: Shapes
+) -> Found | NothingFound:
+    """Best plan of a topology, evaluated by the one evaluator; never one that breaks a promise there."""
+    started = time.perf_counter()
+    points = build(problem, topology, objective=objective, limits=limits, shapes=shapes)
+    if points is None:
+        return NothingFound(proven=True, why=f"topology {topology.name} has no path here ({topology.about})")
+    best: Found | None = None
+    last_value = math.nan
+    start: tuple[Candidate, ...] = ()
+    for _ in range(MOST_ROUNDS):
+        remaining = limits.time_limit_s - (time.perf_counter() - started)
+        if best is not None and remaining <= _LEAST_TIME_S:
+            break
+        search = Search(points, search_objective(objective), max(remaining, _LEAST_TIME_S), limits.gap, start=start)
+        result = search.run()
+        if result.best is None:
+            if best is not None:
+                break
+            return _nothing(result, limits)
+        found = _evaluated(problem, topology, points, result, seconds=time.perf_counter() - started)
+        outcome = found.outcome
+        if outcome.keeps_promises and (best is None or _better(outcome, best.outcome, objective)):
+            best = found
+        if result.status == "interrupted" or (
+            outcome.keeps_promises and _close(result.value, last_value, max(limits.gap, 1e-9))
+        ):
+            break
+        mix = mix_of_plan(problem, outcome.plan, before=points.mix, paths=points.paths, pools=points.pools)
+        updated = with_mix(problem, points.pools, points.paths, mix, objective=objective, limits=limits)
+        if outcome.keeps_promises and same_numbers(points, updated, result.best):
+            break
+        last_value, points, start = result.value, updated, (result.best,)
+    if best is None:
+        raise SolverError(
+            "the plans found keep their promises only under a mix of traffic they do not have",
+            fix="allow fewer chips or one topology at a time, or raise --time-limit",
+        )
+    return best
+
+
+def search_objective(objective: Objective) -> str:
+    """At a given rate the best ratio is the least cost."""
+    return "cost" if objective.kind == "bcr" and objective.rate_rps is not None else objective.kind
+
+
+def same_numbers(before: Points, after: Points, candidate: Candidate) -> bool:
+    """True when two mixes give every path the same work and coverage at a plan's operating point, nearly."""
+    levels = candidate.levels
+    if levels is None:
+        return False
+    for one, other in zip(before.routes(levels), after.routes(levels), strict=True):
+        used = one.allowed > 0
+        for pool, work in one.work.items():
+            if (abs(work - other.work[pool]) > SAME_WORK * work + 1e-9)[used].any():
+                return False
+        for row, covered in one.coverage.items():
+            if (abs(covered - other.coverage[row]) > SAME_TAIL * (1 - covered) + 1e-5)[used].any():
+                return False
+    return True
+
+
+def _evaluated(problem: Problem, topology: Topology, points: Points, result: SearchResult, *, seconds: float) -> Found:
+    assert result.best is not None
+    plan = plan_of(
+        result.best,
+        points.data,
+        topology=topology.name,
+        pools=points.pools,
+        paths=points.paths,
+        batches={p.id: points.batch(p.id) for p in points.pools if p.id in points.mix.decode},
+    )
+    report = SolverReport(result.solver, result.status, result.gap, round(seconds, 3))
+    return Found(replace(evaluate(problem, plan), solver=report), points, result.best)
+
+
+def _nothing(result: SearchResult, limits: Limits) -> NothingFound:
+    if result.status == "infeasible":
+        return NothingFound(proven=True, why="no plan keeps every promise within the limits")
+    return NothingFound(proven=False, why=f"no plan found within {limits.time_limit_s:g} s")
+
+
+def _better(one: Outcome, other: Outcome, objective: Objective) -> bool:
+    if search_objective(objective) == "cost":
+        return one.cost.monthly_total < other.cost.monthly_total
+    return one.bcr > other.bcr if objective.kind == "bcr" else one.goodput_rps > other.goodput_rps
+
+
+def _close(one: float, other: float, gap: float) -> bool:
+    return math.isfinite(other) and abs(one - other) <= gap * abs(other)
