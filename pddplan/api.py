@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pddplan.domain.plan import Plan, Pool, Role, Shape
     from pddplan.domain.sites import Sites
     from pddplan.domain.workload import Workload
+    from pddplan.evaluate.line_check import LineCheck
     from pddplan.evaluate.problem import Instance
     from pddplan.evaluate.problem import Problem as Question
     from pddplan.evaluate.settings import Settings
@@ -288,6 +289,50 @@ def load_plan_inputs(path: str | Path) -> tuple[Inputs, Plan]:
     from pddplan.plan_file import read_plan_file
 
     return read_plan_file(path)
+
+
+def check_line(
+    workload: str | Path | Workload = DEFAULT_WORKLOAD,
+    sites: str | Path | Sites | None = None,
+    *,
+    line: str | None = None,
+    gbps: float | None = None,
+    count: int = 1,
+    drc: bool = True,
+    ceiling: float | None = None,
+    rps: float | None = None,
+    llm: str | None = None,
+    kv_dtype: str | None = None,
+    kv_bytes_per_token: float | None = None,
+) -> LineCheck:
+    """KV traffic of a workload against a leased line: bytes, rates, headroom, transfer times per tier.
+
+    ``kv_bytes_per_token`` replaces the model's own KV size.
+
+    Raises:  InputError for anything missing or malformed, or for a line that the sites do not have.
+    """
+    from pddplan.domain import workload as traffic
+    from pddplan.evaluate.line_check import CEILING, UniformKv, check_line
+    from pddplan.performance.kv import kv_size
+    from pddplan.profiles.llm_profile import load_llm
+    from pddplan.profiles.sites_profile import load_sites
+    from pddplan.profiles.workload_profile import load_workload
+
+    asked = workload if isinstance(workload, traffic.Workload) else load_workload(workload)
+    asked = asked if llm is None else replace(asked, llm=llm)
+    asked = asked if rps is None else asked.at_rate(rps)
+    places = sites if sites is not None and not isinstance(sites, (str, Path)) else load_sites(sites)
+    if line is None and len(places.lines) == 1:
+        line = next(iter(places.lines))
+    if line not in places.lines:
+        known = ", ".join(places.lines) or "none"
+        said = "no line is named" if line is None else f"there is no line {line!r}{did_you_mean(line, places.lines)}"
+        raise InputError(
+            Problem(what=f"{said}; lines of the sites file: {known}", fix="name one of them", where="--line")
+        )
+    kv = kv_size(load_llm(asked.llm), kv_dtype) if kv_bytes_per_token is None else UniformKv(kv_bytes_per_token)
+    limit = CEILING if ceiling is None else ceiling
+    return check_line(asked, kv, places.lines[line], gbps=gbps, count=count, drc=drc, ceiling=limit)
 
 
 def known_chip(sites: Sites, chip: str) -> str:
