@@ -26,6 +26,11 @@ from pddplan.units import WATTS_PER_KW
 INSTANCES_BEYOND_NEED = 2.0
 """A pool may grow to this multiple of what its load needs (waits and E2E promises may ask for spare)."""
 LARGEST_POOL = 100_000
+SHAPES_PER_CHIP = 3
+CLEARLY = 0.8
+"""A shape is kept beside a cheaper one only if it is smaller or quicker than this fraction of it."""
+DEAREST = 2.0
+"""... and costs at most this multiple per request."""
 SMALLEST_RATE = 1e-6
 SMALLEST_SHARE = 1e-3
 """A plan serves at least this share of the demand: serving nothing keeps every promise, but is no plan."""
@@ -211,12 +216,50 @@ def _owned(problem: Problem, pools: Sequence[Pool]) -> tuple[OwnedChips, ...]:
 
 def _undominated(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
     """Leave out pools that another of the same site and role beats in price, speed and footprint."""
+    few = _few_shapes(problem, pools, mix, cost)
     kept: list[Pool] = []
-    for pool in pools:
-        rivals = [p for p in pools if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]
+    for pool in few:
+        rivals = [p for p in few if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]
         if not any(_beats(problem, rival, pool, mix, cost) for rival in rivals):
             kept.append(pool)
     return tuple(kept)
+
+
+def _few_shapes(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
+    """Few shapes per site, role and chip: the cheapest per request, and those clearly quicker or smaller than it."""
+    groups: dict[tuple[str, str, str], list[tuple[tuple[float, float, float], Pool]]] = {}
+    for pool in pools:
+        figures = _shape_figures(problem, pool, mix, cost[pool.id])
+        groups.setdefault((pool.site, pool.role.value, pool.chip), []).append((figures, pool))
+    kept: set[str] = set()
+    for ranked in groups.values():
+        ranked.sort(key=lambda entry: (entry[0], entry[1].id))
+        chosen: list[tuple[float, float, float]] = []
+        for figures, pool in ranked:
+            gains = not chosen or any(
+                figures[at] < CLEARLY * min(other[at] for other in chosen) for at in range(1, len(figures))
+            )
+            if gains and len(chosen) < SHAPES_PER_CHIP and (not chosen or figures[0] <= DEAREST * chosen[0][0]):
+                chosen.append(figures)
+                kept.add(pool.id)
+    return tuple(pool for pool in pools if pool.id in kept)
+
+
+def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple[float, float, float]:
+    """(cost per request, latency, chips per instance): smaller is better."""
+    weight = problem.workload.classes.weight
+    price = max(cost, 1e-9 * pool.shape.chips) + 1e-9
+    per_request, latency = 0.0, 0.0
+    if pool.role in (Role.PREFILL, Role.AGGREGATED):
+        times = problem.prefill_s(pool)
+        per_request += price * float(weight @ times)
+        latency += float(times[weight > 0].max())
+    if pool.role is not Role.PREFILL:
+        full, _, _ = _decode_figures(problem, pool, mix)
+        per_request += price * full * float(weight @ problem.workload.classes.output_tokens)
+    if pool.role is Role.RELAY:  # relays are few and mostly idle: what one instance costs decides
+        per_request = price
+    return per_request, latency, float(pool.shape.chips)
 
 
 def _beats(problem: Problem, one: Pool, other: Pool, mix: Mix, cost: Mapping[str, float]) -> bool:
