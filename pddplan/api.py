@@ -402,3 +402,19 @@ class _Clock:
             yield
         finally:
             self.spent_s[stage] = self.spent_s.get(stage, 0.0) + time.perf_counter() - start
+
+
+def check_file(path: str | Path) -> str:
+    """Check a YAML or plan file as far as that goes without running anything; returns what it is.
+
+    Raises:  InputError with every fault of the file.
+    """
+    if str(path).lower().endswith(".json"):
+        from pddplan.plan_file import SCHEMA, read_plan_file
+
+        read_plan_file(path)
+        return SCHEMA
+    from pddplan.profiles.kinds import check_document
+    from pddplan.profiles.yaml_source import load
+
+    return check_document(load(path))

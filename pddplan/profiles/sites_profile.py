@@ -292,7 +292,12 @@ def sites_of(document: SourceDocument) -> Sites:
 
 def load_finance(name: str | Path) -> tuple[Finance, dict[str, Provenance]]:
     """Finance settings by bundled id or file, with the origin of each number (``finance.pue`` ...)."""
-    file = read(lookup.load(lookup.Kind.FINANCE, name), FinanceFile)
+    return finance_of(lookup.load(lookup.Kind.FINANCE, name))
+
+
+def finance_of(document: SourceDocument) -> tuple[Finance, dict[str, Provenance]]:
+    """Finance settings from a document already read."""
+    file = read(document, FinanceFile)
     return _finance(file.finance), provenance(file)
 
 
@@ -344,6 +349,8 @@ def _line(line_id: str, body: LineBody, finance: Finance, origins: Mapping[str, 
             currency=tier.currency or finance.currency,
             source=source_text(origins[f"lines.{line_id}.tiers[{index}].monthly_cost"]),
             port_monthly_cost_per_end=tier.port_monthly_cost_per_end,
+            monthly_cost_low=tier.monthly_cost.low,
+            monthly_cost_high=tier.monthly_cost.high,
         )
         for index, tier in enumerate(body.tiers)
     ]
