@@ -52,6 +52,9 @@ class Tier:
     source: str | None = None
     port_monthly_cost_per_end: float = 0.0
     """Cloud or exchange port that the line ends in; charged at both ends."""
+    monthly_cost_low: float | None = None
+    monthly_cost_high: float | None = None
+    """Range of the monthly cost, where the price is not sure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pddplan.domain.outcome import Cost, CostItem
 from pddplan.domain.plan import Role
-from pddplan.economics.costs import ROLE_LINE, ROLE_SITE
+from pddplan.economics.costs import ROLE_IDLE, ROLE_LINE, ROLE_SITE
 from pddplan.economics.revenue import TokenVolume
 from pddplan.errors import DomainError
 from pddplan.units import MILLION
@@ -55,7 +55,7 @@ def token_cost(
     """Split the monthly cost of a plan over the kinds of tokens that cause it.
 
     Formula:     P and line -> input; RLD and MD -> output; AGG -> prefill share to input, rest to output;
-                 credits of a site in proportion to what it credits; of the input part, context_share -> cached,
+                 credits and idle chips in proportion; of the input part, context_share -> cached,
                  rest -> missed
     Parameters:  cost; volume per month [tokens]; context_share, share of prefill time that is only there because
                  of cached context, 1 - E[t(m, 0)] / E[t(m, c)]; aggregated_prefill_share, share of busy time that
@@ -70,7 +70,7 @@ def token_cost(
     priced = [(item.monthly_cost, share) for item, share in zip(cost.items, weights, strict=True) if share is not None]
     paid = math.fsum(amount for amount, _ in priced)
     input_part = math.fsum(amount * share for amount, share in priced)
-    # Credits (owned chips) have no role of their own: they lower both sides alike.
+    # Credits (owned chips) and idle chips have no role of their own: they move both sides alike.
     input_cost = cost.monthly_total * (input_part / paid if paid > 0 else 0.0)
     cached = input_cost * (context_share if volume.cached_tokens > 0 else 0.0)
     return TokenCost(
@@ -87,7 +87,7 @@ def _input_share(item: CostItem, aggregated_prefill_share: float | None) -> floa
         return 1.0
     if item.role in (Role.RELAY, Role.DECODE):
         return 0.0
-    if item.role == ROLE_SITE:
+    if item.role in (ROLE_SITE, ROLE_IDLE):
         return None
     if aggregated_prefill_share is None:
         raise DomainError("aggregated_prefill_share", "must be given for a plan with aggregated pools", None)

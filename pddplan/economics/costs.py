@@ -30,9 +30,11 @@ from pddplan.errors import DomainError, InputError, Problem, ProblemList, did_yo
 from pddplan.units import KILO
 
 __all__ = [
+    "ROLE_IDLE",
     "ROLE_LINE",
     "ROLE_SITE",
     "bcr",
+    "cost_item",
     "line_monthly_cost",
     "owned_chip_credit",
     "plan_cost",
@@ -41,6 +43,8 @@ __all__ = [
 
 ROLE_LINE = "line"
 ROLE_SITE = "site"
+ROLE_IDLE = "idle"
+"""Chips of a given fleet that a plan leaves unused."""
 
 
 def plan_cost(plan: Plan, sites: Sites, chips: Mapping[str, Chip]) -> Cost:
@@ -73,7 +77,7 @@ def plan_cost(plan: Plan, sites: Sites, chips: Mapping[str, Chip]) -> Cost:
             continue
         role = str(pool.role)
         items += [
-            _item(unit, pool.chips, site=pool.site, role=role, name=pool.chip, currency=currency) for unit in units
+            cost_item(unit, pool.chips, site=pool.site, role=role, name=pool.chip, currency=currency) for unit in units
         ]
     for (site_id, chip_id), quantity in needed.items():
         if chip_id in chips and site_id in sites.sites:
@@ -113,7 +117,7 @@ def _credit(sites: Sites, site_id: str, *, chip: Chip, needed: float) -> list[Co
     capital = chip_capital(sites, site_id, chip=chip, need_price=False)
     credit = replace(capital, item="chips already owned", quantity=-1.0, source="owned: not paid again")
     used = min(float(site_chip.owned_chips), needed)
-    return [_item(credit, used, site=site_id, role=ROLE_SITE, name=chip.id, currency=sites.finance.currency)]
+    return [cost_item(credit, used, site=site_id, role=ROLE_SITE, name=chip.id, currency=sites.finance.currency)]
 
 
 def _line_items(line_plan: LinePlan, sites: Sites) -> list[CostItem]:
@@ -130,10 +134,11 @@ def _line_items(line_plan: LinePlan, sites: Sites) -> list[CostItem]:
     place = f"{line.from_site}-{line.to_site}"
     units = line_unit_costs(line, line_plan.gbps, sites=sites)
     currency = sites.finance.currency
-    return [_item(u, line_plan.count, site=place, role=ROLE_LINE, name=line.id, currency=currency) for u in units]
+    return [cost_item(u, line_plan.count, site=place, role=ROLE_LINE, name=line.id, currency=currency) for u in units]
 
 
-def _item(unit: UnitCost, count: float, *, site: str, role: str, name: str, currency: str) -> CostItem:
+def cost_item(unit: UnitCost, count: float, *, site: str, role: str, name: str, currency: str) -> CostItem:
+    """A unit cost times a count, as a line of the bill."""
     quantity = unit.quantity * count
     return CostItem(
         site=site,

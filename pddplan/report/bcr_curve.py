@@ -42,11 +42,22 @@ def verdict(study: BathtubStudy) -> str:
     )
     if reading.valley_relative >= 1:
         return f"{here}. At these prices there is no valley: every hit pays."
+    if reading.valley_hit_rate >= 1:
+        gain = float(study.curve.requests_per_cost[_at(study, reading.now_hit_rate)] / study.curve.requests_per_cost[0])
+        return (
+            f"{here}. At these prices revenue per cost only falls with hits: the tub has no far rim, because a cached "
+            f"token costs its user {percent(study.price.cached_over_miss)} of a missed one. What grows is requests per "
+            f"cost: {short(gain)} times those without cache."
+        )
     tub = f"The valley is at {percent(reading.valley_hit_rate)} hits ({percent(reading.valley_relative)})"
     if reading.break_even_hit_rate is None:
         return f"{here}. {tub}; at these prices more hits never earn back what their discount costs."
     out = f"hits pay from {percent(reading.break_even_hit_rate)} on"
     return f"{here}{': inside the tub' if reading.in_valley else ''}. {tub}; {out}."
+
+
+def _at(study: BathtubStudy, hit_rate: float) -> int:
+    return int(np.argmin(np.abs(study.curve.hit_rate - hit_rate)))
 
 
 def _verdict(study: BathtubStudy, screen: Screen) -> list[str]:
@@ -87,7 +98,7 @@ def _points(study: BathtubStudy, screen: Screen) -> list[str]:
     ]
     rows = []
     for rate in (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98):
-        i = int(np.argmin(np.abs(curve.hit_rate - rate)))
+        i = _at(study, rate)
         rows.append(
             [
                 percent(float(curve.hit_rate[i])),

@@ -17,6 +17,7 @@ from pddplan.optimize import TOPOLOGIES, Limits, Objective
 from pddplan.optimize import size as optimum
 from pddplan.sizing import Inputs
 from pddplan.studies.break_evens import BreakEvens, break_evens
+from pddplan.studies.fleet import Fleet, fleet_outcome
 from pddplan.studies.serving import plan_token_cost
 
 DEFAULT_BASELINE = "pd"
@@ -69,6 +70,7 @@ def compare_topologies(
     *,
     baseline: str = DEFAULT_BASELINE,
     fixed: Mapping[str, Plan] | None = None,
+    fleets: Sequence[Fleet] = (),
     objective: Objective | None = None,
     limits: Limits | None = None,
     price: TokenPrice | None = None,
@@ -80,7 +82,7 @@ def compare_topologies(
     """
     plans = dict(fixed or {})
     names = list(dict.fromkeys([*topologies, *([baseline] if baseline in TOPOLOGIES else [])]))
-    _check_names(names, plans, baseline)
+    _check_names(names, [*plans, *(fleet.name for fleet in fleets)], baseline)
     question, shapes = api.problem_of(inputs), api.shapes_of(inputs)
     goal = objective or Objective(kind="cost", rate_rps=inputs.workload.arrival.rate_rps)
     entries = []
@@ -90,6 +92,12 @@ def compare_topologies(
             entries.append(_entry(name, question, outcome, fixed=False, price=price))
         except (InfeasibleError, SolverError) as error:
             entries.append(Entry(name, fixed=False, outcome=None, why_not=error.what))
+    for fleet in fleets:
+        try:
+            outcome = fleet_outcome(inputs, fleet, limits=limits or Limits())
+            entries.append(_entry(fleet.name, question, outcome, fixed=True, price=price))
+        except (InfeasibleError, SolverError) as error:
+            entries.append(Entry(fleet.name, fixed=True, outcome=None, why_not=error.what))
     for name, plan in plans.items():
         entries.append(_entry(name, question, api.evaluate_plan(inputs, plan), fixed=True, price=price))
     base = next((entry for entry in entries if entry.name == baseline), None)
@@ -118,8 +126,8 @@ def _rivals(found: BcrComparison) -> tuple[Outcome | None, Outcome | None]:
     return max(others, key=lambda outcome: outcome.bcr, default=None), base.outcome
 
 
-def _check_names(names: list[str], plans: Mapping[str, Plan], baseline: str) -> None:
-    known = [*TOPOLOGIES, *plans]
+def _check_names(names: list[str], given: Sequence[str], baseline: str) -> None:
+    known = [*TOPOLOGIES, *given]
     for name in names:
         if name not in TOPOLOGIES:
             raise InputError(

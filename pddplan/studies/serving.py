@@ -13,7 +13,7 @@ from pddplan.domain.plan import Plan, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.economics.attribution import TokenCost, token_cost
 from pddplan.economics.bathtub import ServingCost
-from pddplan.economics.costs import ROLE_LINE, ROLE_SITE
+from pddplan.economics.costs import ROLE_IDLE, ROLE_LINE, ROLE_SITE
 from pddplan.economics.revenue import monthly_tokens, seconds_per_month
 from pddplan.evaluate.problem import Problem as Question
 
@@ -48,7 +48,7 @@ def role_cost(cost: Cost) -> RoleCost:
     def of(*roles: str) -> float:
         return math.fsum(item.monthly_cost for item in cost.items if item.role in roles)
 
-    paid = math.fsum(item.monthly_cost for item in cost.items if item.role != ROLE_SITE)
+    paid = math.fsum(item.monthly_cost for item in cost.items if item.role not in (ROLE_SITE, ROLE_IDLE))
     scale = cost.monthly_total / paid if paid > 0 else 0.0
     return RoleCost(
         prefill=of(Role.PREFILL) * scale,
