@@ -194,6 +194,8 @@ def _routing(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     lines = [paint.bold("ROUTING"), *table(columns, rows, width=width, paint=paint)]
     if outcome.relay_token_share > 0:
         lines.append(f"the relay writes {percent(outcome.relay_token_share)} of all output tokens")
+    elif outcome.plan.topology == "pdd":
+        lines.append("no relay pool: at these transfer times it is not worth its chips")
     return lines
 
 
@@ -235,7 +237,7 @@ def _latency(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         if note.startswith("TTFT counts"):
             lines += [paint.dim(line) for line in paragraph(plain_text(note), width=width)]
     if outcome.worst_itl_s > 0:
-        lines.append(paint.dim(f"worst gap between tokens (hand-over): {seconds(outcome.worst_itl_s)}"))
+        lines.append(paint.dim(f"worst gap between two tokens: {seconds(outcome.worst_itl_s)}"))
     return lines
 
 
