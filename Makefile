@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 OUT := build/size
-TRACE ?=
-MODEL ?= deepseek-v3
+TRACE ?= weka-agentic-40-sessions
+MODEL ?= deepseek-v4-pro
+RPS ?= 10
 
 .DEFAULT_GOAL := help
 .PHONY: help size test check format lint types cov docs clean
@@ -34,7 +35,11 @@ $(DEV_STAMP): pyproject.toml | $(BIN)/python
 
 size: $(RUN_STAMP)  ## Build a workload from the bundled trace sample and size it
 	@mkdir -p $(OUT)
-	@$(BIN)/pddplan size
+	@echo "1. traffic from the trace $(TRACE) -> $(OUT)/workload.yaml" >&2
+	@$(BIN)/pddplan workload import $(TRACE) --model $(MODEL) --scale-to-rps $(RPS) \
+	  --prefill-cache 20M --decode-cache 20M --ttft-p90 10.5 --ttft-p99 30 --tpot 50 --out $(OUT)/workload.yaml >&2
+	@echo "2. plan -> $(OUT)/plan.json, $(OUT)/costs.csv" >&2
+	@$(BIN)/pddplan size --workload $(OUT)/workload.yaml --out $(OUT)/plan.json --csv $(OUT)/costs.csv
 
 test: $(DEV_STAMP)  ## Run all tests
 	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
