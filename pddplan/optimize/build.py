@@ -41,15 +41,11 @@ def build(
 ) -> Points | None:
     """All candidates of a question as an operating model; None when the topology has no path here at all."""
     pools = candidate_pools(problem.sites, topology, shapes=shapes, allowed_chips=limits.allowed_chips)
-    pools, paths = _connected(pools, candidate_paths(problem.sites, topology, pools))
-    if not paths:
-        return None
-    mix = first_mix(problem, pools, paths)
-    able = tuple(p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, mix.decode[p.id]).batch >= 1)
+    alone = first_mix(problem, pools, ())  # paths grow with the square of pools: first leave out what cannot win
+    able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
     cost = {pool.id: _instance_cost(problem, pool) for pool in able}
-    able = _undominated(problem, able, mix, cost)
-    kept = {pool.id for pool in able}
-    pools, paths = _connected(able, [p for p in paths if set(pools_of(p)) <= kept])
+    pools = _undominated(problem, able, alone, cost)
+    pools, paths = _connected(pools, candidate_paths(problem.sites, topology, pools))
     if not paths:
         return None
     return with_mix(problem, pools, paths, first_mix(problem, pools, paths), objective=objective, limits=limits)

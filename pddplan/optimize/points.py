@@ -291,8 +291,9 @@ def allowed_classes(problem: Problem, path: Path) -> Array:
 def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) -> Mix:
     """A mix to start from: every class uses all its paths alike, relays hold a request for an idle transfer."""
     classes = problem.workload.classes
-    flow = np.stack([allowed_classes(problem, path) for path in paths]) * classes.weight
-    flow = flow / np.maximum((flow > 0).sum(axis=0), 1)
+    allowed = [allowed_classes(problem, path) for path in paths]
+    flow = np.array(allowed).reshape(len(paths), classes.count) * classes.weight
+    flow = flow / np.maximum((flow > 0).sum(axis=0), 1.0)
     by_id = {pool.id: pool for pool in pools}
     pool_classes, decode, scv = {}, {}, {}
     for pool in pools:
