@@ -51,7 +51,8 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outco
         pools=pools,
         lines=lines,
         path_share={
-            path.id: float(rate.sum()) / total if total > 0 else 0.0 for path, rate in zip(plan.paths, flow, strict=True)
+            path.id: float(rate.sum()) / total if total > 0 else 0.0
+            for path, rate in zip(plan.paths, flow, strict=True)
         },
         relay_token_share=relayed / tokens if tokens > 0 else 0.0,
         violations=broken,
@@ -69,7 +70,9 @@ def _percentiles(
     """Percentiles over everything, per path and per class of latencies with rows (paths, classes)."""
     ready, mean = stacked(latencies)
     used = flow > 0
-    total = mixture_percentiles(ready.rows(used), flow[used][None], mean_s=mean[used][None])[0] if used.any() else NOTHING
+    total = (
+        mixture_percentiles(ready.rows(used), flow[used][None], mean_s=mean[used][None])[0] if used.any() else NOTHING
+    )
     if not detail:
         return total, (), ()
     by_path = mixture_percentiles(ready, flow, mean_s=mean)

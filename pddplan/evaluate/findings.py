@@ -23,7 +23,7 @@ NO_TRANSFER = Percentiles(0.0, 0.0, 0.0, 0.0)
 
 def wait_percentiles(wait: Wait) -> Percentiles:
     """Percentiles of one wait [s]."""
-    p50, p90, p99 = (float(wait.quantile_s(q)) for q in QUANTILES)
+    p50, p90, p99 = (float(t) for t in wait.quantile_s(np.array(QUANTILES)))
     return Percentiles(p50, p90, p99, float(wait.mean_s))
 
 
@@ -35,7 +35,11 @@ def pool_wait_percentiles(state: PrefillState, class_rate_rps: Array) -> Percent
     waits = LatencySum(np.zeros_like(class_rate_rps), (wait,))
     if not class_rate_rps.any():
         return NO_TRANSFER
-    return mixture_percentiles(waits.prepared().rows(class_rate_rps > 0), class_rate_rps[class_rate_rps > 0][None], mean_s=waits.mean_s[class_rate_rps > 0][None])[0]
+    return mixture_percentiles(
+        waits.prepared().rows(class_rate_rps > 0),
+        class_rate_rps[class_rate_rps > 0][None],
+        mean_s=waits.mean_s[class_rate_rps > 0][None],
+    )[0]
 
 
 def _through(plan: Plan, pool_id: str, solved: System) -> Array:
@@ -173,7 +177,9 @@ def bindings(
         ("TTFT P99", promises.ttft_p99_s, ttft.p99),
         ("TPOT P90", promises.tpot_s, tpot.p90),
     ]
-    tight = [Binding(name, got, limit, "s") for name, limit, got in asked if limit is not None and got >= NEAR_LIMIT * limit]
+    tight = [
+        Binding(name, got, limit, "s") for name, limit, got in asked if limit is not None and got >= NEAR_LIMIT * limit
+    ]
     warn = problem.settings.warn_utilization
     for load in pools:
         if load.utilization >= warn:
@@ -205,7 +211,9 @@ def assumptions(problem: Problem, plan: Plan) -> tuple[Assumption, ...]:
         if instance.basis > Basis.MEASURED and key not in seen:
             seen.add(key)
             found.append(
-                Assumption(f"speed of {pool.chip}", f"instances {pool.shape}", instance.basis, "chip and efficiency profiles")
+                Assumption(
+                    f"speed of {pool.chip}", f"instances {pool.shape}", instance.basis, "chip and efficiency profiles"
+                )
             )
     return tuple(sorted(found, key=lambda item: item.basis))
 
@@ -227,10 +235,16 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
         if state is None:
             continue
         if warn < state.utilization < 1.0:
-            said.append(f"line {taken.line} runs at {state.utilization:.0%}: transfers there are long and spread widely")
+            said.append(
+                f"line {taken.line} runs at {state.utilization:.0%}: transfers there are long and spread widely"
+            )
         if state.rate.limit != "line":
             cause = "TCP window over RTT (BDP)" if state.rate.limit == "window" else "packet loss (Mathis)"
-            said.append(f"line {taken.line} carries less than its tier: {cause} binds with {state.rate.flows} flows")
+            alone = bytes_per_s_to_gbps(state.rate.transfer_bytes_per_s)
+            flows = problem.sites.lines[taken.line].tcp_flows
+            said.append(
+                f"line {taken.line}: one transfer gets at most {alone:.3g} Gbit/s, bound by {cause} with {flows} flows"
+            )
     for path, rate in zip(plan.paths, solved.flow_rps, strict=True):
         if path.kind is PathKind.P_RLD:
             odd, classes = problem.workload.odd_traffic, problem.workload.classes

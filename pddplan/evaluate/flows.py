@@ -12,7 +12,15 @@ from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.path_result import PathResult, States, path_result, transfer_of
 from pddplan.evaluate.problem import DecodeWork, Problem
-from pddplan.evaluate.stages import LineState, PrefillState, decode_state, feed_of, line_state, prefill_servers, prefill_state
+from pddplan.evaluate.stages import (
+    LineState,
+    PrefillState,
+    decode_state,
+    feed_of,
+    line_state,
+    prefill_servers,
+    prefill_state,
+)
 from pddplan.paths.decoding import DecodePoint
 from pddplan.queueing.flows import split_scv
 
@@ -170,7 +178,9 @@ def _first_decode_guess(problem: Problem, plan: Plan, flow: Array) -> dict[str, 
 def _decode(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult, ...]) -> dict[str, DecodePoint]:
     works = decode_works(problem, plan, flow, results)
     rate = {
-        pool.id: float(flow[[index for index, _ in decode_users(plan, pool)]].sum()) for pool in plan.pools if pool.id in works
+        pool.id: float(flow[[index for index, _ in decode_users(plan, pool)]].sum())
+        for pool in plan.pools
+        if pool.id in works
     }
     return {
         pool.id: decode_state(problem, pool, works[pool.id], request_rate_rps=rate[pool.id])
@@ -179,9 +189,7 @@ def _decode(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult
     }
 
 
-def decode_works(
-    problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult, ...]
-) -> dict[str, DecodeWork]:
+def decode_works(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult, ...]) -> dict[str, DecodeWork]:
     """What the mean request asks of each decoding pool of a plan under these flows (paths, classes)."""
     works = {}
     output = problem.workload.classes.output_tokens
@@ -228,7 +236,9 @@ def decode_work(problem: Problem, requests: Array, tokens: Array, held_s: Array,
     weight = requests / total if total > 0 else np.broadcast_to(classes.weight / len(requests), requests.shape)
     made = float((weight * tokens).sum())
     # a long answer is in flight longer: contexts are weighted by the time they stay
-    stay = weight * np.where(held_s > 0, held_s / max(float(held_s.max()), 1e-300), tokens / max(float(tokens.max()), 1e-300))
+    stay = weight * np.where(
+        held_s > 0, held_s / max(float(held_s.max()), 1e-300), tokens / max(float(tokens.max()), 1e-300)
+    )
     stay = stay if stay.sum() > 0 else weight
     stay = stay / stay.sum()
     return DecodeWork(

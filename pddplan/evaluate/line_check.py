@@ -46,7 +46,11 @@ class TierCheck:
     gbps: float
     count: int
     usable_gbps: float
+    """Payload rate that all transfers share."""
+    transfer_gbps: float
+    """Payload rate of a transfer that has the line for itself."""
     limit: str
+    """What sets the latter: ``line``, ``window`` or ``loss``."""
     mean_utilization: float
     peak_utilization: float
     one_down_utilization: float
@@ -147,7 +151,8 @@ def check_line(
     missed, tokens = classes.mean(classes.miss_decode_tokens), classes.mean(classes.input_tokens)
     drc_payload = classes.mean(
         np.asarray(
-            kv.increment_bytes(total_tokens=classes.input_tokens, missing_tokens=classes.miss_decode_tokens), dtype=float
+            kv.increment_bytes(total_tokens=classes.input_tokens, missing_tokens=classes.miss_decode_tokens),
+            dtype=float,
         )
     )
     return LineCheck(
@@ -171,9 +176,7 @@ def check_line(
         whole_cut=classes.mean(whole) / drc_payload if drc_payload > 0 else float("inf"),
         tiers=tiers,
         chosen=chosen,
-        hit_rates=tuple(
-            _at_hit_rate(hit, workload, kv, line, chosen, peak=peak, ceiling=ceiling) for hit in HIT_RATES
-        )
+        hit_rates=tuple(_at_hit_rate(hit, workload, kv, line, chosen, peak=peak, ceiling=ceiling) for hit in HIT_RATES)
         if chosen is not None
         else (),
         handover_ids_bytes=float(token_id_payload_bytes(HANDOVER_TOKENS, token_id_bytes=token_id_bytes)),
@@ -188,7 +191,14 @@ def peak_factor(workload: Workload) -> float:
 
 
 def _tier(
-    line: Line, tier: Tier, workload: Workload, payload: Array, *, rates: tuple[float, float], count: int, ceiling: float
+    line: Line,
+    tier: Tier,
+    workload: Workload,
+    payload: Array,
+    *,
+    rates: tuple[float, float],
+    count: int,
+    ceiling: float,
 ) -> TierCheck:
     classes, (mean_rps, peak_rps) = workload.classes, rates
     state = _state(line, tier.gbps, workload, payload, rate_rps=peak_rps, count=count)
@@ -198,6 +208,7 @@ def _tier(
         gbps=tier.gbps,
         count=count,
         usable_gbps=bytes_per_s_to_gbps(state.rate.bytes_per_s),
+        transfer_gbps=bytes_per_s_to_gbps(state.rate.transfer_bytes_per_s),
         limit=state.rate.limit,
         mean_utilization=state.utilization * ratio,
         peak_utilization=state.utilization,
@@ -247,9 +258,7 @@ def _at_hit_rate(
         payload_bytes=classes.mean(payload),
         peak_gbps=bytes_per_s_to_gbps(state.mean_bytes_per_s),
         peak_utilization=state.utilization,
-        largest_rps=_largest_rps(
-            state, classes.mean(payload), ceiling=ceiling, peak_to_mean=peak_factor(workload)
-        ),
+        largest_rps=_largest_rps(state, classes.mean(payload), ceiling=ceiling, peak_to_mean=peak_factor(workload)),
         transfer=transfer_percentiles(state, payload, classes.weight),
     )
 

@@ -140,7 +140,8 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
         relay_tokens=near_tokens,
         relay_hold_s=relayed.busy_s + near.step_s + unfinished * passed.occupancy_s,
         main_tokens=far_tokens,
-        main_extend_s=unfinished * np.maximum(_extend_s(problem, plan, path, states)(relayed.eager_tokens) - far.step_s, 0.0),
+        main_extend_s=unfinished
+        * np.maximum(_extend_s(problem, plan, path, states)(relayed.eager_tokens) - far.step_s, 0.0),
         tpot_s=after_first / gaps,
         worst_gap_s=np.maximum(np.where(unfinished > 0, passed.gap_s, 0.0), max(near.cap_step_s, far.cap_step_s)),
     )

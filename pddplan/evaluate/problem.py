@@ -132,9 +132,7 @@ class Problem:
             classes = self.workload.classes
             missing = classes.miss_decode_tokens if decode_cache else classes.input_tokens
             self.memo[key] = np.asarray(
-                self.instance_of(pool).kv.increment_bytes(
-                    total_tokens=classes.input_tokens, missing_tokens=missing
-                ),
+                self.instance_of(pool).kv.increment_bytes(total_tokens=classes.input_tokens, missing_tokens=missing),
                 dtype=float,
             )
         payload: Array = self.memo[key]

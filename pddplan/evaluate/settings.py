@@ -54,14 +54,22 @@ class Settings:
 
 
 SETTING_SOURCES: dict[str, tuple[Basis, str, str | None]] = {
-    "overlap": (Basis.ASSUMED, "conservative: no layer-wise sending unless the stack is known to do it", "none, layerwise"),
+    "overlap": (
+        Basis.ASSUMED,
+        "conservative: no layer-wise sending unless the stack is known to do it",
+        "none, layerwise",
+    ),
     "handover": (Basis.PUBLISHED, "pdd: Catch-Up leaves no visible stall", "one-shot, catch-up"),
     "handover_threshold_tokens": (Basis.PUBLISHED, "pdd: 64 tokens", None),
     "handover_overhead_s": (Basis.ASSUMED, "pdd: 305 ms mean for 100 tokens, less RTT/2 and the step", "0.05-0.3 s"),
     "token_id_bytes": (Basis.DERIVED, "pdd: 1.5 KB for 100 token ids", None),
     "rdma_efficiency": (Basis.ASSUMED, "share of the NIC rate left for KV inside a site", "0.6-0.95"),
     "rdma_latency_s": (Basis.PUBLISHED, "pdd: RDMA within tens of ms", "0.001-0.05 s"),
-    "discipline": (Basis.ASSUMED, "first come first served unless the stack is known to reorder", "fifo, shortest-first"),
+    "discipline": (
+        Basis.ASSUMED,
+        "first come first served unless the stack is known to reorder",
+        "fifo, shortest-first",
+    ),
     "decode_slot_scv": (Basis.ASSUMED, "answer lengths within a class spread like an exponential", "0-4"),
 }
 """Per setting: basis, source, range."""

@@ -50,7 +50,12 @@ class LineState:
 
 
 def prefill_state(
-    problem: Problem, pool: Pool, *, class_rate_rps: Array, instances: int | None = None, arrival_scv: float | None = None
+    problem: Problem,
+    pool: Pool,
+    *,
+    class_rate_rps: Array,
+    instances: int | None = None,
+    arrival_scv: float | None = None,
 ) -> PrefillState:
     """State of a prefill (or aggregated) pool that gets ``class_rate_rps`` requests per second of each class.
 
@@ -122,11 +127,13 @@ def line_state(
     payload = mix_moments(carried, sizes)
     mean = float(np.dot(carried, sizes)) + extra_bytes_per_s
     utilization = mean / rate.bytes_per_s if rate.bytes_per_s > 0 else (np.inf if mean > 0 else 0.0)
-    ratio = sharing_tail_ratio(utilization, arrival_scv=arrival_scv, size_scv=payload.scv)
+    ratio = sharing_tail_ratio(utilization, parallel=rate.parallel, arrival_scv=arrival_scv, size_scv=payload.scv)
     large = payload.second / payload.mean if payload.mean > 0 else 0.0
     stage = TransferStage(
         rate.bytes_per_s,
-        ratio,
+        utilization=utilization,
+        tail_ratio=ratio,
+        transfer_bytes_per_s=rate.transfer_bytes_per_s,
         effect=feed_effect(
             feeds,
             large_transfer_s=large / rate.bytes_per_s if rate.bytes_per_s > 0 else np.inf,

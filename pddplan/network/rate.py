@@ -1,4 +1,4 @@
-"""What a leased line really carries: line rate, TCP window and loss, whichever is smallest."""
+"""What a leased line really carries: its rate to all transfers together, TCP window and loss to each of them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ MATHIS_CONSTANT = math.sqrt(3.0 / 2.0)
 
 @dataclass(frozen=True, slots=True)
 class LineRate:
-    """Usable payload rate of all parallel lines together, and what sets it."""
+    """What all parallel lines carry together, and the most that one transfer gets of it."""
 
     bytes_per_s: float
+    """Payload rate shared by all transfers."""
+    transfer_bytes_per_s: float
+    """Rate of a transfer that has the line for itself."""
     limit: str
-    """``line``, ``window`` (BDP) or ``loss`` (Mathis)."""
-    line_bytes_per_s: float
-    window_bytes_per_s: float
-    loss_bytes_per_s: float
-    flows: int
+    """What sets the latter: ``line``, ``window`` (BDP) or ``loss`` (Mathis)."""
+
+    @property
+    def parallel(self) -> float:
+        """Transfers at full speed that fill the line, R = C / r >= 1."""
+        return self.bytes_per_s / self.transfer_bytes_per_s if self.transfer_bytes_per_s > 0 else 1.0
 
 
 def window_limit_bytes_per_s(flows: int, window_bytes: float, *, rtt_s: float) -> float:
@@ -55,24 +59,23 @@ def mathis_limit_bytes_per_s(flows: int, mss_bytes: float, *, rtt_s: float, loss
 
 
 def effective_rate(line: Line, gbps: float, *, count: int = 1) -> LineRate:
-    """Payload rate of ``count`` parallel lines of one tier, and what binds.
+    """Payload rate of ``count`` parallel lines of one tier, and what one transfer gets.
 
-    Formula:     C = count * min(gbps * efficiency * (1 - background), flows * window / RTT, flows * Mathis)
-    Parameters:  line; gbps > 0 of the tier [Gbit/s]; count >= 0 lines, each with its own TCP flows
+    Formula:     C = count * gbps * efficiency * (1 - background);
+                 r = min(C, flows * window / RTT, flows * Mathis), flows = TCP flows of one transfer
+    Parameters:  line; gbps > 0 of the tier [Gbit/s]; count >= 0 lines
     Returns:     LineRate [bytes/s]; ties are called ``line``
     Raises:      DomainError if the tier has no positive rate or the count is negative.
-    Holds when:  transfers are striped over all flows and lines.
+    Holds when:  a transfer is striped over its flows, and flows over all lines.
     References:  mathis1997, eq. (3); rfc7323, section 1.1
     """
     if not gbps > 0 or math.isinf(gbps):
         raise DomainError("gbps", "must be positive and finite", gbps)
     if count < 0:
         raise DomainError("count", "must not be negative", count)
-    usable = gbps_to_bytes_per_s(gbps) * line.protocol_efficiency * (1.0 - line.background_fraction)
+    shared = count * gbps_to_bytes_per_s(gbps) * line.protocol_efficiency * (1.0 - line.background_fraction)
     window = window_limit_bytes_per_s(line.tcp_flows, line.tcp_window_bytes, rtt_s=line.rtt_s)
-    loss = mathis_limit_bytes_per_s(
-        line.tcp_flows, line.mss_bytes, rtt_s=line.rtt_s, loss_fraction=line.loss_fraction
-    )
-    rate = min(usable, window, loss)
-    limit = "line" if rate == usable else "window" if rate == window else "loss"
-    return LineRate(count * rate, limit, count * usable, count * window, count * loss, line.tcp_flows * count)
+    loss = mathis_limit_bytes_per_s(line.tcp_flows, line.mss_bytes, rtt_s=line.rtt_s, loss_fraction=line.loss_fraction)
+    alone = min(shared, window, loss)
+    limit = "line" if alone == shared else "window" if alone == window else "loss"
+    return LineRate(shared, alone, limit)

@@ -82,7 +82,9 @@ def step_curve(instance: DecodingInstance, *, context_tokens: float, largest_bat
     References:  kwon2023, section 4; leviathan2023
     """
     grid = np.unique(np.round(np.geomspace(1.0, max(largest_batch, 1), _GRID_POINTS)))
-    step = np.asarray(instance.decode_step_s(batch=grid, context_tokens=np.full_like(grid, context_tokens)), dtype=float)
+    step = np.asarray(
+        instance.decode_step_s(batch=grid, context_tokens=np.full_like(grid, context_tokens)), dtype=float
+    )
     gain = np.array([instance.tokens_per_step(batch=float(b)) for b in grid])
     return StepCurve(grid, step, step / gain)
 

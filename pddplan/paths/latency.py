@@ -65,13 +65,13 @@ class PreparedLatency:
 
     def rows(self, chosen: NDArray[np.bool_]) -> PreparedLatency:
         """Chosen rows as one group, shape (1, rows)."""
-        return PreparedLatency(self.shift_s[chosen][None], self.coefficient[chosen][None], self.rate_per_s[chosen][None])
+        return PreparedLatency(
+            self.shift_s[chosen][None], self.coefficient[chosen][None], self.rate_per_s[chosen][None]
+        )
 
     def transposed(self) -> PreparedLatency:
         """Shape (paths, classes) turned into (classes, paths)."""
-        return PreparedLatency(
-            self.shift_s.T, self.coefficient.transpose(1, 0, 2), self.rate_per_s.transpose(1, 0, 2)
-        )
+        return PreparedLatency(self.shift_s.T, self.coefficient.transpose(1, 0, 2), self.rate_per_s.transpose(1, 0, 2))
 
 
 def stacked(latencies: Sequence[LatencySum]) -> tuple[PreparedLatency, Array]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pddplan.domain.workload import Array
 from pddplan.network.feed import NO_EFFECT, FeedEffect, tail_factor
-from pddplan.network.sharing import idle_transfer_s
+from pddplan.network.sharing import idle_transfer_s, shared_delay_probability
 from pddplan.paths.latency import LatencySum
 from pddplan.queueing.wait import Wait
 
@@ -18,12 +18,16 @@ class TransferStage:
     """A line (or RDMA fabric) at one operating point; arrays put operating points in front of classes."""
 
     rate_bytes_per_s: Array | float
+    """Shared by all transfers."""
+    utilization: Array | float = 0.0
     tail_ratio: Array | float = 0.0
-    """Mean of the exponential extra time per second of idle-line time (sharing_tail_ratio)."""
+    """Mean extra time per second that a payload's bytes occupy the whole line (sharing_tail_ratio)."""
+    transfer_bytes_per_s: float = np.inf
+    """Most that one transfer gets."""
     effect: FeedEffect = NO_EFFECT
     """What the feeding pools change about the tail."""
     large_bytes: float = 0.0
-    """E[z^2]/E[z] of the payloads that share the line: the size the effect is measured by."""
+    """E[z^2]/E[z] of the payloads that share the line: the size that effects are measured by."""
     rtt_s: float = 0.0
     noise_mean_s: float = 0.0
     """Mean of an extra exponential delay per transfer, outside our control."""
@@ -32,28 +36,32 @@ class TransferStage:
 def transfer_latency(stage: TransferStage, payload_bytes: Array, *, hidden_s: Array | float = 0.0) -> LatencySum:
     """Time from the end of prefill until the last byte of the KV has arrived, on a shared line.
 
-    Formula:     T = max(z/C + X - h, f) + RTT/2 + N;  X ~ Exp(g z/C tail_factor(z)), N ~ Exp(noise);
-                 without overlap h = 0 and f = z/C. Beyond h the tail X has no memory, so the maximum is
-                 again an atom and the same exponential.
-    Parameters:  stage (C [bytes/s], g, RTT [s], noise [s]); payload_bytes z, shape (..., classes) [bytes];
+    Formula:     T = max(z / min(r, C) + X - h, 0) + RTT/2 + N;
+                 X = 0 or, with chance p = shared_delay_probability, Exp(g z/C tail_factor(z) / p);  N ~ Exp(noise).
+                 Beyond the hidden part h the tail has no memory, so the maximum is again an atom and the same tail.
+    Parameters:  stage (C, r [bytes/s], g, RTT [s], noise [s]); payload_bytes z, shape (..., classes) [bytes];
                  hidden_s h: the part of prefill during which earlier layers were already sent [s]
     Returns:     LatencySum [s]; zero for a class with nothing to carry
     Raises:      nothing
     Holds when:  layers leave at an even pace during prefill; see hidden_prefill_s for h.
-    References:  kleinrock1976, section 4.4
+    References:  lindberger1999; kleinrock1976, section 4.4
     """
     payload = np.asarray(payload_bytes, dtype=float)
     sent = payload > 0
-    idle = idle_transfer_s(payload, stage.rate_bytes_per_s)
-    with np.errstate(invalid="ignore"):
-        tail = np.where(sent, idle * stage.tail_ratio, 0.0)
-    if stage.large_bytes > 0:
-        tail = tail * tail_factor(payload / stage.large_bytes, stage.effect)
-    spare = np.maximum(np.asarray(hidden_s) - idle, 0.0)
-    shift = np.maximum(idle - hidden_s, 0.0) + np.where(sent, 0.5 * stage.rtt_s, 0.0)
+    occupied = idle_transfer_s(payload, stage.rate_bytes_per_s)
+    alone = np.maximum(idle_transfer_s(payload, stage.transfer_bytes_per_s), occupied)
+    size = payload / stage.large_bytes if stage.large_bytes > 0 else np.ones_like(payload)
+    shared = np.asarray(stage.tail_ratio) > 0
+    parallel = float(np.max(stage.rate_bytes_per_s)) / stage.transfer_bytes_per_s
+    chance = shared_delay_probability(stage.utilization, relative_size=size, parallel=parallel)
+    chance = np.where(sent & shared & (chance > 0), chance, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tail = np.where(chance > 0, occupied * stage.tail_ratio * tail_factor(size, stage.effect) / chance, 0.0)
+    spare = np.maximum(np.asarray(hidden_s) - alone, 0.0)
+    shift = np.maximum(alone - hidden_s, 0.0) + np.where(sent, 0.5 * stage.rtt_s, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         seen = np.where(spare > 0.0, np.where(tail > 0.0, np.exp(-spare / tail), 0.0), 1.0)
-    terms = [Wait(np.where(sent, seen, 0.0), tail)]
+    terms = [Wait(chance * seen, tail)]
     if stage.noise_mean_s > 0:
         terms.append(Wait(sent.astype(float), stage.noise_mean_s))
     return LatencySum(shift, tuple(terms))

@@ -1,6 +1,6 @@
 """Waits of pools from two moments of arrivals and services."""
 
-from pddplan.queueing.erlang import erlang_b, erlang_c
+from pddplan.queueing.erlang import erlang_b, erlang_c, erlang_c_real
 from pddplan.queueing.flows import departure_scv, split_scv, superposed_scv
 from pddplan.queueing.moments import Moments, mix_moments
 from pddplan.queueing.priority import shortest_first_wait
@@ -13,6 +13,7 @@ __all__ = [
     "departure_scv",
     "erlang_b",
     "erlang_c",
+    "erlang_c_real",
     "mix_moments",
     "pool_wait",
     "shortest_first_wait",

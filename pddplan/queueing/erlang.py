@@ -44,3 +44,29 @@ def erlang_c(servers: int, utilization: Array | float) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         delayed = blocked / (1.0 - rho * (1.0 - blocked))
     return np.asarray(np.where(rho < 1.0, delayed, 1.0))
+
+
+def erlang_c_real(servers: float, utilization: Array | float) -> Array:
+    """Erlang's delay formula for a number of servers that need not be whole.
+
+    Formula:     1/B(R, a) is interpolated geometrically between the whole numbers around R at the same load a = R rho;
+                 C = B / (1 - rho (1 - B)); rho for R <= 1
+    Parameters:  servers R > 0; utilization rho >= 0, any shape
+    Returns:     probability, shape of utilization; 1 where rho >= 1
+    Raises:      DomainError if R is not positive.
+    Holds when:  as erlang_c; within 1 % of the continuous formula for R >= 1.
+    References:  jagerman1974; lindberger1999
+    """
+    if not servers > 0:
+        raise DomainError("servers", "must be positive", servers)
+    rho = np.asarray(utilization, dtype=float)
+    if servers <= 1.0:
+        return np.asarray(np.minimum(rho, 1.0))
+    below = int(servers)
+    part = servers - below
+    load = servers * rho
+    low = erlang_b(below, load)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        blocked = np.where(low > 0, low ** (1.0 - part) * erlang_b(below + 1, load) ** part, 0.0) if part > 0 else low
+        delayed = blocked / (1.0 - rho * (1.0 - blocked))
+    return np.asarray(np.where(rho < 1.0, delayed, 1.0))

@@ -12,7 +12,7 @@ from pddplan.queueing.erlang import erlang_c
 
 _MOST_CORRECTION = 0.24
 """Bound on the multi-server correction, as Cosmetatos' formula is used by Whitt (1993)."""
-_HALVINGS = 60
+_NEWTON_STEPS = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,29 +44,40 @@ class Wait:
 
     def beyond(self, t_s: Array | float) -> Array:
         """P(W > t) for t >= 0."""
-        t = np.asarray(t_s, dtype=float)
-        share = np.asarray(self.fast_share, dtype=float)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slow = np.where(np.asarray(self.tail_mean_s) > 0, np.exp(-t / self.tail_mean_s), 0.0)
-            fast = np.where(np.asarray(self.fast_mean_s) > 0, np.exp(-t / self.fast_mean_s), 0.0)
-        return np.asarray(self.delay_probability * (share * fast + (1.0 - share) * slow))
+        slow, fast = self._phases(np.asarray(t_s, dtype=float))
+        return np.asarray(slow + fast)
 
-    def quantile_s(self, quantile: float) -> Array:
-        """Wait that the share ``quantile`` of requests does not exceed."""
-        probability = np.asarray(self.delay_probability, dtype=float)
-        tail = np.asarray(self.tail_mean_s, dtype=float)
-        waits = probability > 1.0 - quantile
+    def quantile_s(self, quantile: Array | float) -> Array:
+        """Wait that the share ``quantile`` of requests does not exceed; broadcasts against the fields."""
+        probability, share = np.asarray(self.delay_probability, dtype=float), np.asarray(self.fast_share, dtype=float)
+        left = 1.0 - np.asarray(quantile, dtype=float)
+        tail, fast = np.asarray(self.tail_mean_s, dtype=float), np.asarray(self.fast_mean_s, dtype=float)
+        waits = probability > left
         with np.errstate(divide="ignore", invalid="ignore"):
-            high = np.where(waits, np.log(probability / (1.0 - quantile)) * tail, 0.0)
-        if not np.any(np.asarray(self.fast_share) > 0.0):
-            return high
-        endless = np.isinf(high)
-        low, high = np.zeros_like(high), np.where(endless, 0.0, high)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            over = self.beyond(middle) > 1.0 - quantile
-            low, high = np.where(over, middle, low), np.where(over, high, middle)
-        return np.where(endless, np.inf, high)
+            start = np.log(probability * (1.0 - share) / left) * tail
+        t = np.where(waits & (start > 0), start, 0.0)
+        if not np.any(share > 0.0):
+            return t
+        # P(W > t) is convex and falls: Newton's steps from the left never overshoot
+        for _ in range(_NEWTON_STEPS):
+            slow_part, fast_part = self._phases(t)
+            slope = _over(slow_part, tail) + _over(fast_part, fast)
+            t = t + np.where(waits & (slope > 0), (slow_part + fast_part - left) / np.where(slope > 0, slope, 1.0), 0.0)
+        return np.asarray(np.where(waits, np.maximum(t, 0.0), 0.0))
+
+    def _phases(self, t: Array) -> tuple[Array, Array]:
+        """P(W > t) of the slow and of the fast phase."""
+        share = np.asarray(self.fast_share, dtype=float)
+        slow = self.delay_probability * (1.0 - share) * np.exp(-_over(t, np.asarray(self.tail_mean_s, dtype=float)))
+        fast = self.delay_probability * share * np.exp(-_over(t, np.asarray(self.fast_mean_s, dtype=float)))
+        return np.asarray(slow), np.asarray(fast)
+
+
+def _over(x: Array, mean: Array) -> Array:
+    """x / mean; infinity where the mean is zero and x is not."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = x / mean
+    return np.asarray(np.where(np.isnan(ratio), 0.0, ratio))
 
 
 NO_WAIT = Wait(0.0, 0.0)

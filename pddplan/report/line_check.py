@@ -26,6 +26,8 @@ COLUMNS = (
     "payload_bytes",
     "gbps",
     "usable_gbps",
+    "transfer_gbps",
+    "limit",
     "lines",
     "mean_utilization",
     "peak_utilization",
@@ -93,23 +95,23 @@ def _tiers(check: LineCheck, width: int, paint: Paint) -> list[str]:
     columns = [
         Column("tier Gbit/s", right=True, importance=0),
         Column("usable", right=True, importance=3),
+        Column("one transfer", right=True, importance=2),
         Column("bound by", importance=4),
-        Column("mean", right=True, importance=2),
+        Column("mean", right=True, importance=3),
         Column("peak", right=True, importance=0),
         Column("one down", right=True, importance=2),
         Column("verdict", importance=0),
         Column("max req/s", right=True, importance=1),
-        Column("P50", right=True, importance=1),
-        Column("P90", right=True, importance=1),
+        Column("P50", right=True, importance=3),
+        Column("P90", right=True, importance=2),
         Column("P99", right=True, importance=0),
-        Column("a month", right=True, importance=2),
+        Column("a month", right=True, importance=1),
     ]
-    if all(tier.count == 1 for tier in check.tiers):
-        columns[5] = Column("one down", right=True, importance=9)
     rows = [
         [
             f"{tier.count} x {tier.gbps:g}" if tier.count > 1 else f"{tier.gbps:g}",
             short(tier.usable_gbps),
+            short(tier.transfer_gbps),
             tier.limit,
             percent(tier.mean_utilization),
             percent(tier.peak_utilization),
@@ -122,8 +124,8 @@ def _tiers(check: LineCheck, width: int, paint: Paint) -> list[str]:
         for tier in check.tiers
     ]
     if all(tier.count == 1 for tier in check.tiers):
-        columns.pop(5)
-        rows = [row[:5] + row[6:] for row in rows]
+        columns.pop(6)
+        rows = [row[:6] + row[7:] for row in rows]
     return table(columns, rows, width=width, paint=paint)
 
 
@@ -139,7 +141,7 @@ def _classes(check: LineCheck, width: int, paint: Paint) -> list[str]:
     ]
     order = np.argsort(-classes.weight * check.payload_bytes, kind="stable")
     kept = np.sort(order[:MOST_CLASSES])
-    rate = gbps_to_bytes_per_s(chosen.usable_gbps) if chosen is not None else math.inf
+    rate = gbps_to_bytes_per_s(chosen.transfer_gbps) if chosen is not None else math.inf
     rows = [
         [
             plain_text(classes.label[k]) if classes.label else f"class {k + 1}",
@@ -186,16 +188,19 @@ def _hit_rates(check: LineCheck, width: int, paint: Paint) -> list[str]:
 def _remarks(check: LineCheck, width: int) -> list[str]:
     line = check.line
     said = [
-        f"Utilisation counts the usable rate: {percent(line.protocol_efficiency)} of the line is payload, {line.tcp_flows} "
-        f"TCP flows with {_bytes_text(line.tcp_window_bytes)} windows at {seconds(line.rtt_s)} RTT, loss {line.loss_fraction:g}.",
-        "Transfers share the line equally and arrive independently; a small prefill pool feeds it more evenly (see size).",
+        f"Utilisation counts what all transfers share: {percent(line.protocol_efficiency)} of the line is payload.",
+        f"One transfer uses {line.tcp_flows} TCP flows with {_bytes_text(line.tcp_window_bytes)} windows at "
+        f"{seconds(line.rtt_s)} RTT and loss {line.loss_fraction:g}.",
+        "Transfers share the line equally and arrive independently; a small prefill pool feeds it more evenly.",
         "Times run from the end of prefill to the last byte; layer-wise sending would hide part of them.",
     ]
-    for tier in check.tiers:
-        if tier.limit != "line":
-            cause = "the TCP window over the RTT (bandwidth-delay product)" if tier.limit == "window" else "packet loss (Mathis)"
-            said.append(f"From {tier.gbps:g} Gbit/s on {cause} binds, not the tier: more flows or larger windows would help.")
-            break
+    bound = next((tier for tier in check.tiers if tier.limit != "line"), None)
+    if bound is not None:
+        cause = "the TCP window over the RTT (BDP)" if bound.limit == "window" else "packet loss (Mathis)"
+        said.append(
+            f"From {bound.gbps:g} Gbit/s on one transfer is bound by {cause} at {short(bound.transfer_gbps)} Gbit/s, not "
+            "by the tier: a thicker line carries more transfers at once, not each of them faster."
+        )
     if line.background_fraction > 0:
         said.append(f"{percent(line.background_fraction)} of the line is taken by other traffic.")
     if line.noise_mean_s > 0:
@@ -275,6 +280,8 @@ def line_check_csv(check: LineCheck) -> str:
                 "row": f"{tier.gbps:g} Gbit/s",
                 "gbps": tier.gbps,
                 "usable_gbps": tier.usable_gbps,
+                "transfer_gbps": tier.transfer_gbps,
+                "limit": tier.limit,
                 "lines": tier.count,
                 "mean_utilization": tier.mean_utilization,
                 "peak_utilization": tier.peak_utilization,
@@ -318,6 +325,7 @@ def _tier_json(tier: TierCheck) -> dict[str, Any]:
         "gbps": tier.gbps,
         "lines": tier.count,
         "usable_gbps": tier.usable_gbps,
+        "transfer_gbps": tier.transfer_gbps,
         "limit": tier.limit,
         "mean_utilization": _finite(tier.mean_utilization),
         "peak_utilization": _finite(tier.peak_utilization),
@@ -331,11 +339,19 @@ def _tier_json(tier: TierCheck) -> dict[str, Any]:
 
 
 def _percentiles_json(times: Percentiles) -> dict[str, float | None]:
-    return {"p50": _finite(times.p50), "p90": _finite(times.p90), "p99": _finite(times.p99), "mean": _finite(times.mean)}
+    return {
+        "p50": _finite(times.p50),
+        "p90": _finite(times.p90),
+        "p99": _finite(times.p99),
+        "mean": _finite(times.mean),
+    }
 
 
 def _percentile_cells(times: Percentiles) -> dict[str, float | str]:
-    return {f"transfer_{name}_s": _cell(value) for name, value in (("p50", times.p50), ("p90", times.p90), ("p99", times.p99))}
+    return {
+        f"transfer_{name}_s": _cell(value)
+        for name, value in (("p50", times.p50), ("p90", times.p90), ("p99", times.p99))
+    }
 
 
 def _finite(value: float) -> float | None:

@@ -233,7 +233,13 @@ def _line_stage(problem: Problem, plan: Plan, line_id: str) -> LineStage:
     line = problem.sites.lines[line_id]
     taken = next(taken for taken in plan.lines if taken.line == line_id)
     rate = effective_rate(line, taken.gbps, count=taken.count)
-    return LineStage(line_id, rate.bytes_per_s, delay_s=0.5 * line.rtt_s, noise_mean_s=line.noise_mean_s)
+    return LineStage(
+        line_id,
+        rate_bytes_per_s=rate.bytes_per_s,
+        transfer_limit_bytes_per_s=rate.transfer_bytes_per_s,
+        delay_s=0.5 * line.rtt_s,
+        noise_mean_s=line.noise_mean_s,
+    )
 
 
 def _payload(problem: Problem, plan: Plan, path: Path, *, rows: RequestClasses) -> Array:
