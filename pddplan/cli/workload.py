@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 TraceArgument = Annotated[
-    str, typer.Argument(metavar="TRACE", help="Trace file (.gz and .zst too), '-' for standard input, or a bundled one.")
+    str,
+    typer.Argument(metavar="TRACE", help="Trace file (.gz and .zst too), '-' for standard input, or a bundled one."),
 ]
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="Read it as this format instead of the one recognised.")
@@ -74,7 +75,8 @@ HitRateOption = Annotated[
     typer.Option("--assume-hit-rate", min=0.0, max=1.0, help="Hit rate at P, for traces that cannot tell."),
 ]
 DecodeHitRateOption = Annotated[
-    float | None, typer.Option("--assume-decode-hit-rate", min=0.0, max=1.0, help="The same at MD; as at P if left out.")
+    float | None,
+    typer.Option("--assume-decode-hit-rate", min=0.0, max=1.0, help="The same at MD; as at P if left out."),
 ]
 ScaleOption = Annotated[
     float | None,
@@ -89,7 +91,7 @@ _IMPORT_EXAMPLES = """\b
 Examples:
   pddplan workload import trace.jsonl --model deepseek-v4-pro --out workload.yaml
   pddplan workload import trace.jsonl.gz -m deepseek-v3 --prefill-cache 5M --decode-cache 20M --out w.yaml
-  pddplan workload import log.csv -m llama-3.1-70b --columns input=ctx,output=gen,time=ts --assume-hit-rate 0.4 --out w.yaml
+  pddplan workload import log.csv -m llama-3.1-8b --columns input=ctx,output=gen,time=ts --assume-hit-rate 0.4 -o w.yaml
   zcat trace.jsonl.gz | pddplan workload import - -m deepseek-v3 --scale-to-rps 20 --out -
 """
 
@@ -99,7 +101,9 @@ def import_(
     trace: TraceArgument,
     model: Annotated[str, typer.Option("--model", "-m", help="Id of the model that is served.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Workload file to write ('-' = stdout).")],
-    name: Annotated[str | None, typer.Option("--name", help="Name of the workload; from the file name if left out.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the workload; from the file name if left out.")
+    ] = None,
     description: Annotated[str | None, typer.Option("--description", help="A sentence about this traffic.")] = None,
     trace_format: FormatOption = None,
     columns: ColumnsOption = None,

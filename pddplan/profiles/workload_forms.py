@@ -6,6 +6,7 @@ all requests is exact for every quantity that is linear in the tokens.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -39,7 +40,7 @@ def from_hit_bins(
     Holds when:  the hit rate does not depend on the input length.
     References:  pdd-report, A2 hit-rate distribution
     """
-    if len(edges) != len(shares) + 1 or any(b <= a for a, b in zip(edges, edges[1:], strict=False)):
+    if len(edges) != len(shares) + 1 or any(b <= a for a, b in itertools.pairwise(edges)):
         raise DomainError("edges", "must increase, one more than there are shares", list(edges))
     if edges[0] < 0 or edges[-1] > 1:
         raise DomainError("edges", "must lie between 0 and 1", list(edges))

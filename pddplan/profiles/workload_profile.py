@@ -58,9 +58,7 @@ def parse_workload(document: yaml_source.SourceDocument) -> Workload:
             dispersion=dict(arrival.dispersion.value) if arrival.dispersion else {},
             hourly_profile=tuple(arrival.hourly_profile.value) if arrival.hourly_profile else None,
         ),
-        promises=Promises(
-            **{name: _value(getattr(file.promises, name), None) for name in PromisePart.model_fields}
-        ),
+        promises=Promises(**{name: _value(getattr(file.promises, name), None) for name in PromisePart.model_fields}),
         odd_traffic=OddTraffic(
             min_transfer_tokens=file.odd_traffic.min_transfer_tokens.value,
             max_output_tokens=file.odd_traffic.max_output_tokens.value,
@@ -194,12 +192,17 @@ def _table_classes(form: Table, document: yaml_source.SourceDocument) -> Request
             if row[place[name]] > length:
                 complain(index, f"{name} exceeds input_tokens", "no more tokens can be missing than there are")
     if not problems.problems and sum(row[place["weight"]] for row in form.value) <= 0:
-        problems.add(
-            "the weights sum to 0", fix="give weights above 0", where=document.where(("requests", "rows"))
-        )
+        problems.add("the weights sum to 0", fix="give weights above 0", where=document.where(("requests", "rows")))
     problems.raise_if_any()
     columns = np.array(form.value, dtype=np.float64)
-    return workload_forms.request_classes(**{name: columns[:, place[name]] for name in TABLE_COLUMNS})
+    weight, inputs, miss, transfer, outputs = (columns[:, place[name]] for name in TABLE_COLUMNS)
+    return workload_forms.request_classes(
+        weight=weight,
+        input_tokens=inputs,
+        miss_prefill_tokens=miss,
+        miss_decode_tokens=transfer,
+        output_tokens=outputs,
+    )
 
 
 def _provenance(file: WorkloadFile) -> dict[str, Any]:
@@ -216,9 +219,7 @@ def _provenance(file: WorkloadFile) -> dict[str, Any]:
 # -- writing -------------------------------------------------------------------------------------------------
 
 
-def _table(
-    workload: Workload, numbers: Mapping[str, Provenance], sources: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
+def _table(workload: Workload, numbers: Mapping[str, Provenance], sources: dict[str, dict[str, Any]]) -> dict[str, Any]:
     classes = workload.classes
     columns = [getattr(classes, name) for name in TABLE_COLUMNS]
     rows = [[rounded(float(value)) for value in row] for row in zip(*columns, strict=True)]

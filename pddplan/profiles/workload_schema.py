@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -13,7 +14,6 @@ from pddplan.profiles.schema import (
     Identifier,
     NonNegative,
     NumberKey,
-    Positive,
     Profile,
     Sourced,
     SourcedFraction,
@@ -207,9 +207,7 @@ def _bins_without_gaps(file: WorkloadFile) -> bool:
     if not isinstance(file.requests, HitBins):
         return True
     bins = file.requests.bins
-    return all(b.hit_to > b.hit_from for b in bins) and all(
-        a.hit_to == b.hit_from for a, b in zip(bins, bins[1:], strict=False)
-    )
+    return all(b.hit_to > b.hit_from for b in bins) and all(a.hit_to == b.hit_from for a, b in itertools.pairwise(bins))
 
 
 def _shares_positive(file: WorkloadFile) -> bool:

@@ -14,6 +14,11 @@ from pddplan.units import HOURS_PER_DAY, SECONDS_PER_DAY, SECONDS_PER_HOUR, SECO
 DISPERSION_WINDOWS_S = (1.0, 10.0, 60.0)
 FEWEST_WINDOWS = 10
 """Below this many windows a variance means nothing."""
+FEWEST_PER_WINDOW = 5
+"""Below this many requests per window on average a peak is chance."""
+PEAK_WINDOWS_S = (60.0, 10.0, 1.0, 600.0, 3600.0)
+FEWEST_FOR_PROFILE = 480
+"""Requests below which a daily profile is chance: 20 an hour."""
 GRID_SHARE = 0.8
 """Share of the positive gaps that must be multiples of one step for the clock to count as quantised."""
 GRID_TOLERANCE = 0.1
@@ -38,7 +43,7 @@ class ArrivalPattern:
 
     requests: int
     span_s: float
-    rate_rps: float
+    trace_rate_rps: float
     raw_scv: float
     """SCV of the gaps as written."""
     scv: float
@@ -90,23 +95,23 @@ def arrival_pattern(
         for window in DISPERSION_WINDOWS_S
         if (value := dispersion_of_counts(counted, window)) is not None and (grid is None or window >= grid)
     }
-    window = next((w for w in (60.0, 10.0, 1.0) if counted_span / w >= FEWEST_WINDOWS), counted_span / FEWEST_WINDOWS)
+    window = _peak_window_s(counted.size, counted_span)
     counts = window_counts(counted, window)
     picture = max(counted_span / PICTURE_WINDOWS, 1e-9)
-    drawn = np.bincount(
-        np.minimum((counted / picture).astype(int), PICTURE_WINDOWS - 1), minlength=PICTURE_WINDOWS
-    )
+    drawn = np.bincount(np.minimum((counted / picture).astype(int), PICTURE_WINDOWS - 1), minlength=PICTURE_WINDOWS)
     return ArrivalPattern(
         requests=int(time_s.size),
         span_s=span,
-        rate_rps=(time_s.size - 1) / span,
+        trace_rate_rps=(time_s.size - 1) / span,
         raw_scv=raw,
         scv=scv,
         factor=factor,
         grid_s=grid,
         dispersion=dispersion,
         raw_dispersion={
-            window: value for window in DISPERSION_WINDOWS_S if (value := dispersion_of_counts(time_s, window)) is not None
+            window: value
+            for window in DISPERSION_WINDOWS_S
+            if (value := dispersion_of_counts(time_s, window)) is not None
         },
         peak_to_mean=max(float(counts.max() / counts.mean()), 1.0),
         peak_window_s=window,
@@ -114,6 +119,14 @@ def arrival_pattern(
         counts=tuple(int(n) for n in drawn),
         counts_window_s=picture,
     )
+
+
+def _peak_window_s(requests: int, span_s: float) -> float:
+    """The minute, or what is nearest to it and has windows enough, and requests enough in each; else the whole span."""
+    for window in PEAK_WINDOWS_S:
+        if span_s / window >= FEWEST_WINDOWS and requests * window / span_s >= FEWEST_PER_WINDOW:
+            return window
+    return span_s
 
 
 def scaled_arrivals(time_s: Array, *, factor: float, how: Scaling) -> Array:
@@ -208,9 +221,9 @@ def dispersion_of_counts(time_s: Array, window_s: float) -> float | None:
 
 
 def hourly_profile(time_s: Array, *, clock_start_s: float | None = None) -> tuple[float, ...] | None:
-    """24 factors with mean one, when the trace covers a day; hours count from midnight, or from the start if unknown."""
+    """24 factors with mean one, when the trace covers a day; hours from midnight, or from the start if unknown."""
     span = float(time_s[-1] - time_s[0])
-    if span < SECONDS_PER_DAY * 0.99:
+    if span < SECONDS_PER_DAY * 0.99 or time_s.size < FEWEST_FOR_PROFILE:
         return None
     start = clock_start_s or 0.0
     hour = ((start + time_s) // SECONDS_PER_HOUR).astype(np.int64)

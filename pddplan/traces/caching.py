@@ -16,6 +16,7 @@ from pddplan.traces.replay import NEVER, Ints, RequestChunk, StackReplay
 from pddplan.traces.trace import Trace
 
 CURVE_POINTS = 48
+CURVE_START = 0.02
 RANDOM_SEED = 0
 
 
@@ -61,9 +62,14 @@ class CacheResult:
         return np.asarray(running[place] / self.input_tokens)
 
     def curve(self, points: int = CURVE_POINTS) -> tuple[tuple[float, float], ...]:
-        """(capacity in tokens, token-weighted hit rate), capacities evenly spread on a log scale."""
-        last = max(int(np.flatnonzero(self.needed_tokens).max(initial=0)), 1)
-        blocks = np.unique(np.round(np.geomspace(1, last, points)).astype(np.int64))
+        """(capacity in tokens, token-weighted hit rate), evenly spread on a log scale where the rate rises.
+
+        The first point is where CURVE_START of the best rate is reached, the last where no more can be.
+        """
+        running = np.cumsum(self.needed_tokens)
+        first = max(int(np.searchsorted(running, CURVE_START * running[-1])), 1)
+        last = max(int(np.searchsorted(running, running[-1])), first)
+        blocks = np.unique(np.round(np.geomspace(first, last, points)).astype(np.int64))
         rates = self.token_hit_fraction(blocks)
         return tuple((float(c * self.block_tokens), float(rate)) for c, rate in zip(blocks, rates, strict=True))
 
@@ -79,7 +85,9 @@ def replay(trace: Trace, policy: CachePolicy, *, chunk_blocks: int = CHUNK_BLOCK
         )
     if policy.ttl_s is not None and trace.time_s is None:
         raise InputError(
-            Problem(what="has no times, so a time to live means nothing", fix="leave the time to live out", where=trace.file)
+            Problem(
+                what="has no times, so a time to live means nothing", fix="leave the time to live out", where=trace.file
+            )
         )
     size = trace.block_tokens
     caches = [

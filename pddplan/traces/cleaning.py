@@ -9,7 +9,7 @@ import numpy as np
 
 from pddplan.errors import InputError, Problem
 from pddplan.traces.blocks import BlockNumbers, BlockStore
-from pddplan.traces.rows import BadRow, Flags, Ints, Rows
+from pddplan.traces.rows import Flags, Ints, Rows
 from pddplan.traces.times import UNITS_PER_S, resolve_unit
 from pddplan.traces.trace import Trace
 from pddplan.units import SECONDS_PER_DAY
@@ -18,6 +18,9 @@ MAX_SKIP_FRACTION = 0.01
 """Default share of rows that may be left out before the file is refused."""
 LARGEST_TOKENS = 1e8
 SHOWN_PROBLEMS = 5
+PROBE_TOKENS = 16
+MOST_COMPARED = 100_000
+"""Pairs of rows whose blocks are compared when duplicates are counted."""
 COMMON_BLOCK_TOKENS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
 
@@ -46,6 +49,10 @@ class Cleaner:
         """
         self.rows_seen += rows.count + len(rows.bad)
         for bad in rows.bad:
+            if bad.cut_off and not self.strict:
+                self.oddities["last line cut off (left out)"] += 1
+                self.rows_seen -= 1
+                continue
             self._refuse(bad.line, bad.what, reason="unreadable")
         keep = np.ones(rows.count, dtype=bool)
         self._check_tokens(rows, keep)
@@ -56,6 +63,10 @@ class Cleaner:
             raise InputError(self._problems[:SHOWN_PROBLEMS])
         self._drop_failed(rows, keep)
         rows = rows.take(keep)
+        probes = (rows.output_tokens == 1) & (rows.input_tokens <= PROBE_TOKENS)
+        self.oddities[f"one-token answers to at most {PROBE_TOKENS} tokens, as of health checks (kept)"] += int(
+            probes.sum()
+        )
         zero = rows.output_tokens == 0
         if zero.any():
             self.oddities["zero output tokens (counted as 1)"] += int(zero.sum())
@@ -77,6 +88,7 @@ class Cleaner:
         time_unit: str = "s",
         integers_are_ms: bool = False,
         calendar_time: bool = False,
+        drawn_times: str | None = None,
     ) -> Trace:
         """The trace, in order of time.
 
@@ -93,7 +105,9 @@ class Cleaner:
         order = np.arange(line.size, dtype=np.int64)
         start = None
         if time is not None:
-            unit, why = resolve_unit(time, wanted="iso" if calendar_time else time_unit, integers_are_ms=integers_are_ms)
+            unit, why = resolve_unit(
+                time, wanted="iso" if calendar_time else time_unit, integers_are_ms=integers_are_ms
+            )
             if time_unit == "auto" and not calendar_time:
                 notes = (*notes, f"times read as {unit} ({why}); --time-unit overrules")
             order = self._time_order(time)
@@ -102,7 +116,8 @@ class Cleaner:
             time = time - time[0]
         session, hits = _joined(self._kept, "session"), _joined(self._kept, "hit_tokens")
         inputs, outputs = _joined(self._kept, "input_tokens"), _joined(self._kept, "output_tokens")
-        assert inputs is not None and outputs is not None
+        assert inputs is not None
+        assert outputs is not None
         self._kept.clear()
         if self._store is not None:
             self._store.close()
@@ -123,6 +138,7 @@ class Cleaner:
             skipped=dict(self.skipped),
             oddities={},
             notes=notes,
+            drawn_times=drawn_times,
         )
         self._count_repeats(trace)
         return _with_oddities(trace, self.oddities)
@@ -195,7 +211,9 @@ class Cleaner:
     def _refuse(self, line: int, what: str, *, reason: str) -> None:
         self.skipped[reason] += 1
         if len(self._problems) < SHOWN_PROBLEMS:
-            fix = "correct or remove this row" if self.strict else "correct or remove the row; --max-skip sets the share"
+            fix = (
+                "correct or remove this row" if self.strict else "correct or remove the row; --max-skip sets the share"
+            )
             self._problems.append(Problem(what=what, fix=fix, where=f"{self.name}:{line}"))
 
     def _refuse_all(
@@ -237,23 +255,18 @@ class Cleaner:
             return
         same = np.diff(time) == 0
         self.oddities["requests at the same instant as the one before"] += int(same.sum())
-        near = np.flatnonzero(
-            same & (np.diff(trace.input_tokens) == 0) & (np.diff(trace.output_tokens) == 0)
-        )
-        if trace.blocks is not None and near.size:
-            near = near[: 10**6]
-            first, ids = trace.blocks.gather(trace.order[near])
-            second, other = trace.blocks.gather(trace.order[near + 1])
-            equal_length = np.diff(first) == np.diff(second)
-            near = np.array(
-                [
-                    place
-                    for k, place in enumerate(near)
-                    if equal_length[k] and np.array_equal(ids[first[k] : first[k + 1]], other[second[k] : second[k + 1]])
-                ]
-            )
-        if trace.blocks is not None or trace.session is None:
-            self.oddities["exact duplicates of the row before (kept)"] += int(near.size)
+        order = np.lexsort((trace.output_tokens, trace.input_tokens, time))
+        alike = np.ones(time.size - 1, dtype=bool)
+        for column in (time, trace.input_tokens, trace.output_tokens):
+            alike &= np.diff(column[order]) == 0
+        if trace.blocks is None:
+            if trace.session is None:
+                self.oddities["rows alike in time and lengths (kept)"] += int(alike.sum())
+            return
+        places = np.flatnonzero(alike)[:MOST_COMPARED]
+        first = trace.blocks.fingerprints(trace.order[order[places]])
+        second = trace.blocks.fingerprints(trace.order[order[places + 1]])
+        self.oddities["exact duplicates of another row (kept)"] += int((first == second).sum())
 
 
 def _with_oddities(trace: Trace, oddities: Counter[str]) -> Trace:
@@ -274,8 +287,3 @@ def _shown(value: object) -> str:
     if number != number:
         return "no number"
     return f"{number:.15g}"
-
-
-def bad_row(line: int, what: str) -> BadRow:
-    """A row that could not be read."""
-    return BadRow(line, what)

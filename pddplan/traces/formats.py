@@ -13,8 +13,9 @@ from typing import Any
 from pddplan.errors import InputError, Problem, did_you_mean
 from pddplan.traces.source import BYTE_ORDER_MARK, PARQUET_MAGIC
 
-ROLES = ("time", "input", "output", "session", "ids", "hit", "appended", "status", "turn", "parent")
-"""What a column can mean: ``appended`` are the input tokens that follow the cached prefix ``hit``."""
+ROLES = ("time", "input", "output", "session", "ids", "hit", "appended", "status", "lane", "parent")
+"""What a column can mean: ``appended`` are the input tokens that follow the
+cached prefix ``hit``; ``lane`` tells apart several speakers within one session."""
 
 TIME_UNITS = ("s", "ms", "us", "ns", "iso", "auto")
 
@@ -86,7 +87,13 @@ TABLE_FORMATS = (
         id="usage-log",
         title="usage log in the style of LiteLLM (prompt_tokens, completion_tokens)",
         columns={"input": "prompt_tokens", "output": "completion_tokens"},
-        optional={"time": "timestamp", "session": "session_id", "status": "status", "hit": "cached_tokens"},
+        optional={
+            "time": "timestamp",
+            "session": "session_id",
+            "lane": "role",
+            "status": "status",
+            "hit": "cached_tokens",
+        },
     ),
     TableFormat(
         id="lengths",
@@ -113,8 +120,24 @@ OTHER_FORMATS = {
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "time": ("timestamp", "time", "arrival_time", "arrived_at", "arrival", "start_time", "created_at", "request_time"),
-    "input": ("input_tokens", "input_length", "prompt_tokens", "prompt_len", "isl", "context_tokens", "num_prefill_tokens"),
-    "output": ("output_tokens", "output_length", "completion_tokens", "output_len", "osl", "generated_tokens", "num_decode_tokens"),
+    "input": (
+        "input_tokens",
+        "input_length",
+        "prompt_tokens",
+        "prompt_len",
+        "isl",
+        "context_tokens",
+        "num_prefill_tokens",
+    ),
+    "output": (
+        "output_tokens",
+        "output_length",
+        "completion_tokens",
+        "output_len",
+        "osl",
+        "generated_tokens",
+        "num_decode_tokens",
+    ),
     "session": ("session_id", "session", "conversation_id", "chat_id", "user_id"),
     "ids": ("hash_ids", "block_hashes", "block_ids"),
     "hit": ("cached_tokens", "cache_read_tokens", "cache_read_input_tokens", "prefix_tokens", "hit_tokens"),
@@ -144,7 +167,9 @@ def format_ids() -> tuple[str, ...]:
     return (*(table.id for table in TABLE_FORMATS), *OTHER_FORMATS)
 
 
-def recognise(head: bytes, *, name: str, wanted: str | None = None, columns: Mapping[str, str] | None = None) -> Recognised:
+def recognise(
+    head: bytes, *, name: str, wanted: str | None = None, columns: Mapping[str, str] | None = None
+) -> Recognised:
     """Tell the format from the first bytes of a file.
 
     Parameters:  head, unpacked first bytes; wanted, the format the user named; columns, the user's column map
@@ -208,7 +233,9 @@ def _container(head: bytes, *, name: str) -> Recognised:
         raise InputError(Problem(what="holds nothing but blanks", fix="give a trace with requests", where=name))
     if b"\x00" in text[:4096]:
         raise InputError(
-            Problem(what="is neither text nor Parquet", fix="give JSON lines, CSV or Parquet, packed or not", where=name)
+            Problem(
+                what="is neither text nor Parquet", fix="give JSON lines, CSV or Parquet, packed or not", where=name
+            )
         )
     if text[:1] in (b"{", b"["):
         return _json(text, name=name)
@@ -237,14 +264,14 @@ def _json(text: bytes, *, name: str) -> Recognised:
                 where=name,
             )
         )
-    keys = tuple(dict.fromkeys(key for row in sample for key in row))
-    found = Recognised("jsonl", "", "", columns=keys, sample=tuple(sample))
-    if "requests" in keys and "block_size" in keys:
+    names = tuple(dict.fromkeys(key for row in sample for key in row))
+    found = Recognised("jsonl", "", "", columns=names, sample=tuple(sample))
+    if "requests" in names and "block_size" in names:
         return _replace(found, format=WEKA, why="sessions with requests and a block size")
-    if "input_tokens_total" in keys and "prefix_tokens" in keys:
+    if "input_tokens_total" in names and "prefix_tokens" in names:
         return _replace(found, format=TRACELAB_ROUNDS, why="keys input_tokens_total and prefix_tokens")
-    if len(sample) == 1 and all(isinstance(value, dict) for value in sample[0].values()):
-        inner = next(iter(sample[0].values()), {})
+    if len(sample) == 1 and sample[0] and all(isinstance(value, dict) for value in sample[0].values()):
+        inner: Mapping[str, Any] = next(iter(sample[0].values()))
         if "input_tokens" in inner and "output_tokens" in inner:
             return Recognised("json", SERVEGEN, "an object of token distributions per window")
     return _known_table(found)
@@ -310,7 +337,9 @@ def _by_columns(found: Recognised, columns: Mapping[str, str], *, name: str) -> 
     return _replace(found, format=GENERIC, why=f"column map {listed}" if listed else "column map", table=table)
 
 
-def with_parquet_columns(found: Recognised, names: Sequence[str], *, name: str, columns: Mapping[str, str]) -> Recognised:
+def with_parquet_columns(
+    found: Recognised, names: Sequence[str], *, name: str, columns: Mapping[str, str]
+) -> Recognised:
     """Recognise a Parquet file once its column names are known."""
     found = _replace(found, columns=tuple(names))
     if not columns:

@@ -27,8 +27,8 @@ class ImportSettings:
 
     llm: str
     name: str
-    prefill_cache: CachePolicy = CachePolicy()
-    decode_cache: CachePolicy | None = CachePolicy(keep_generated=True)
+    prefill_cache: CachePolicy = field(default_factory=CachePolicy)
+    decode_cache: CachePolicy | None = field(default_factory=lambda: CachePolicy(keep_generated=True))
     """None = the decode side keeps no cache: all tokens cross the line."""
     assumed: HitAssumption | None = None
     max_classes: int = MAX_CLASSES
@@ -61,9 +61,7 @@ def import_trace(trace: Trace, settings: ImportSettings) -> Imported:
 
     Raises:  InputError when hit rates or the arrival rate can neither be found nor were stated.
     """
-    misses = find_misses(
-        trace, prefill=settings.prefill_cache, decode=settings.decode_cache, assumed=settings.assumed
-    )
+    misses = find_misses(trace, prefill=settings.prefill_cache, decode=settings.decode_cache, assumed=settings.assumed)
     columns = {
         "miss_prefill_tokens": misses.prefill_tokens.astype(np.float64),
         "miss_decode_tokens": misses.decode_tokens.astype(np.float64),
@@ -72,7 +70,7 @@ def import_trace(trace: Trace, settings: ImportSettings) -> Imported:
     inputs = trace.input_tokens.astype(np.float64)
     classes = build_classes(input_tokens=inputs, **columns, max_classes=settings.max_classes)
     fit = fit_of(classes, **columns)
-    pattern = None
+    pattern = trace.given_arrival
     if trace.time_s is not None:
         pattern = arrival_pattern(
             trace.time_s, clock_start_s=trace.clock_start_s, rate_rps=settings.rate_rps, how=settings.scaling
@@ -134,6 +132,10 @@ def _arrival(
     trace: Trace, pattern: ArrivalPattern | None, settings: ImportSettings
 ) -> tuple[Arrival, dict[str, Provenance]]:
     measured = Provenance(basis=Basis.MEASURED, source=f"arrival times of {trace.file}")
+    if trace.given_arrival is not None:
+        measured = Provenance(basis=Basis.PUBLISHED, source=f"rates and CVs of {trace.file}")
+    if trace.drawn_times is not None:
+        measured = Provenance(basis=Basis.DERIVED, source=f"{trace.file}: {trace.drawn_times}")
     user = Provenance(basis=Basis.PUBLISHED, source="given by the user")
     if pattern is None:
         if settings.rate_rps is None:
@@ -157,7 +159,7 @@ def _arrival(
     if pattern.grid_s is not None:
         note = f"clock quantised to {pattern.grid_s:.3g} s; {pattern.raw_scv:.3g} before spreading"
     scaled = settings.rate_rps is not None
-    rate_note = f"the trace has {pattern.rate_rps:.4g} requests/s over {pattern.span_s:,.0f} s"
+    rate_note = f"the trace has {pattern.trace_rate_rps:.4g} requests/s over {pattern.span_s:,.0f} s"
     numbers = {
         "arrival.rate_rps": user if scaled else measured,
         "arrival.scv": measured,
@@ -170,13 +172,13 @@ def _arrival(
     numbers["arrival.peak_to_mean"] = _noted(measured, f"busiest {pattern.peak_window_s:.3g} s over the mean")
     if scaled:
         way = "more independent users" if settings.scaling is Scaling.USERS else "a faster clock"
-        source = f"{measured.source}, scaled {pattern.factor:.4g} times by {way}"
+        source = f"{measured.source}; scaled {pattern.factor:.4g} times by {way}"
         derived = Provenance(basis=Basis.DERIVED, source=source)
         for key in ("arrival.scv", "arrival.dispersion", "arrival.peak_to_mean"):
             numbers[key] = _noted(derived, numbers[key].note)
     return (
         Arrival(
-            rate_rps=settings.rate_rps or pattern.rate_rps,
+            rate_rps=settings.rate_rps or pattern.trace_rate_rps,
             scv=pattern.scv,
             peak_to_mean=pattern.peak_to_mean,
             dispersion=dict(pattern.dispersion),
@@ -194,7 +196,7 @@ def _record(
     results: Mapping[str, Any],
     arrival_numbers: Mapping[str, Provenance],
 ) -> dict[str, Any]:
-    """Provenance in the form that ``dump_workload`` writes. Aggregates only: no ids, no hashes, no times of requests."""
+    """Provenance in the form that ``dump_workload`` writes. Aggregates only: no ids, hashes or times of requests."""
     user = Provenance(basis=Basis.PUBLISHED, source="given by the user")
     numbers: dict[str, Provenance] = dict(arrival_numbers)
     numbers["requests"] = Provenance(basis=misses.basis, source=f"{trace.file}: {misses.how}")

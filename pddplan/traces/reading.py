@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pddplan.errors import InputError, Problem, did_you_mean
-from pddplan.traces import formats
+from pddplan.traces import formats, servegen, session_readers
 from pddplan.traces.cleaning import MAX_SKIP_FRACTION, Cleaner
 from pddplan.traces.formats import Recognised
 from pddplan.traces.rows import Rows
-from pddplan.traces.source import BLOCK_BYTES, Progress, Source, open_source
+from pddplan.traces.source import BLOCK_BYTES, PARQUET_MAGIC, Progress, Source, open_source
 from pddplan.traces.trace import Trace
 
 
@@ -41,6 +41,7 @@ class Plan:
     integers_are_ms: bool = False
     block_tokens: int | None = None
     zero_output_failed: bool = False
+    drawn_times: str | None = None
     calendar: Callable[[], bool] = lambda: False
     """Whether times were calendar texts; known once rows were read."""
 
@@ -52,15 +53,29 @@ def read_trace(path: str | Path, options: ReadOptions | None = None) -> Trace:
     """
     options = options or ReadOptions()
     _check(options)
+    if str(path) != "-" and servegen.is_profile(Path(path).expanduser()):
+        return servegen.read_profile(path)
     source = open_source(path, progress=options.progress)
     return read_source(source, options)
 
 
 def read_source(source: Source, options: ReadOptions) -> Trace:
     """Read a trace from an open source."""
-    found = formats.recognise(
-        source.head(), name=source.name, wanted=options.format, columns=options.columns
-    ) if not _is_parquet(source) else _parquet(source, options)
+    found = (
+        formats.recognise(source.head(), name=source.name, wanted=options.format, columns=options.columns)
+        if not _is_parquet(source)
+        else _parquet(source, options)
+    )
+    if found.format == formats.SERVEGEN:
+        if source.path is None:
+            raise InputError(
+                Problem(
+                    what="a client profile is two files, which standard input cannot give",
+                    fix="give the path of one of them",
+                    where=source.name,
+                )
+            )
+        return servegen.read_profile(source.path)
     plan = _plan(source, found, options)
     cleaner = Cleaner(
         name=source.name,
@@ -77,9 +92,14 @@ def read_source(source: Source, options: ReadOptions) -> Trace:
         cleaner.oddities["no line end after the last row"] += 1
     if source.truncated_archive:
         cleaner.oddities["packed file ends in the middle (read as far as it goes)"] += 1
-    notes = ()
+    notes: tuple[str, ...] = ()
+    if plan.drawn_times is not None:
+        notes = (plan.drawn_times,)
     if cleaner.block_tokens is not None and options.block_tokens is None and plan.block_tokens is None:
-        notes = (f"block size {cleaner.block_tokens} tokens, from the number of ids; --block-tokens overrules",)
+        notes = (
+            *notes,
+            f"block size {cleaner.block_tokens} tokens, from the number of ids; --block-tokens overrules",
+        )
     return cleaner.finish(
         sha256=source.sha256,
         file_format=found.format,
@@ -88,33 +108,25 @@ def read_source(source: Source, options: ReadOptions) -> Trace:
         time_unit=options.time_unit or plan.time_unit,
         integers_are_ms=plan.integers_are_ms,
         calendar_time=plan.calendar(),
+        drawn_times=plan.drawn_times,
     )
 
 
 def _plan(source: Source, found: Recognised, options: ReadOptions) -> Plan:
-    if found.table is None:
-        from pddplan.traces import session_readers
-
-        match found.format:
-            case formats.WEKA:
-                return Plan(rows=session_readers.weka_rows(source, found), time_unit="s", block_tokens=64)
-            case formats.TRACELAB_ROUNDS:
-                return Plan(
-                    rows=session_readers.tracelab_rows(source, block_bytes=options.block_bytes), time_unit="s",
-                    calendar=lambda: True,
-                )
-            case other:
-                raise InputError(
-                    Problem(
-                        what=f"a {other} file holds rates and distributions, not requests",
-                        fix="import the chunk-N-trace.csv or chunk-N-dataset.json of a client, or its folder",
-                        where=source.name,
-                    )
-                )
+    if found.format == formats.WEKA:
+        return Plan(
+            rows=session_readers.weka_rows(source, found),
+            time_unit="s",
+            block_tokens=session_readers.WEKA_BLOCK_TOKENS,
+            drawn_times=session_readers.HOW_STARTS_ARE_DRAWN,
+        )
+    if found.format == formats.TRACELAB_ROUNDS:
+        rows = session_readers.tracelab_rows(source, block_bytes=options.block_bytes)
+        return Plan(rows=rows, time_unit="s", calendar=lambda: True)
     from pddplan.traces.table_reader import TableReader
 
     reader = TableReader(source, found, block_bytes=options.block_bytes)
-    table = found.table
+    table = reader.table
     return Plan(
         rows=reader.rows(),
         time_unit="auto" if table.time_unit == "iso" else table.time_unit,
@@ -126,7 +138,7 @@ def _plan(source: Source, found: Recognised, options: ReadOptions) -> Plan:
 
 
 def _is_parquet(source: Source) -> bool:
-    return source.head().startswith(formats.PARQUET_MAGIC)
+    return source.head().startswith(PARQUET_MAGIC)
 
 
 def _parquet(source: Source, options: ReadOptions) -> Recognised:

@@ -21,6 +21,7 @@ after each chunk, and results do not depend on where chunks end.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from pddplan.domain.workload import Array
 
 Ints = NDArray[np.int64]
+Number = TypeVar("Number", np.int32, np.float64)
 NEVER = np.int64(2**31 - 1)
 """Depth of a block that no cache holds: seen for the first time, or expired."""
 _START_SIZE = 1024
@@ -127,9 +129,7 @@ class StackReplay:
         if found.size:
             starts = np.ones(found.size, dtype=bool)
             starts[1:] = (
-                (np.diff(found) != 1)
-                | (np.diff(previous[found]) != -1)
-                | (request[found[1:]] != request[found[:-1]])
+                (np.diff(found) != 1) | (np.diff(previous[found]) != -1) | (request[found[1:]] != request[found[:-1]])
             )
             run_of = np.cumsum(starts) - 1
             first = found[starts]
@@ -176,9 +176,7 @@ class StackReplay:
         self._last_touch = order[np.append(~same[1:], True)]  # last touch of each block in this chunk
         return previous, toucher
 
-    def _parents(
-        self, chunk: RequestChunk, previous: Ints, toucher: Ints, request: Ints, lengths: Ints
-    ) -> Ints:
+    def _parents(self, chunk: RequestChunk, previous: Ints, toucher: Ints, request: Ints, lengths: Ints) -> Ints:
         """The request that each one continues: all whole input blocks of the earlier one lead the later one.
 
         Found from the last leading block that was ever seen: whoever touched it last is the candidate; its whole
@@ -361,12 +359,13 @@ def _ranges(starts: Ints, lengths: Ints) -> Ints:
     """start, start + 1, ... of each range, one after the other."""
     total = int(lengths.sum())
     before = np.cumsum(lengths) - lengths
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - before, lengths)
+    return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(starts - before, lengths))
 
 
-def _grown(values: NDArray[np.generic], needed: int) -> NDArray[np.generic]:  # type: ignore[type-arg]
+def _grown(values: NDArray[Number], needed: int) -> NDArray[Number]:
     if values.size >= needed:
         return values
-    larger = np.full(max(needed, 2 * values.size, _START_SIZE), -1, dtype=values.dtype)
+    larger = np.empty(max(needed, 2 * values.size, _START_SIZE), dtype=values.dtype)
     larger[: values.size] = values
+    larger[values.size :] = -1
     return larger

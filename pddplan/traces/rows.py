@@ -19,6 +19,8 @@ class BadRow:
 
     line: int
     what: str
+    cut_off: bool = False
+    """The last line of a file that ends in the middle of it."""
 
 
 @dataclass(slots=True, eq=False)

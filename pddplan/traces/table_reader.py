@@ -25,7 +25,7 @@ from pddplan.traces.times import parse_times
 if TYPE_CHECKING:
     import polars as pl
 
-NUMBER_ROLES = ("input", "output", "hit", "appended", "turn")
+NUMBER_ROLES = ("input", "output", "hit", "appended")
 FAILED_WORDS = frozenset({"failed", "failure", "error", "errored", "timeout", "cancelled", "canceled", "aborted"})
 PARQUET_ROWS = 200_000
 LARGEST_ID = 2**63
@@ -72,10 +72,10 @@ class TableReader:
             try:
                 frame = pl.read_ndjson(io.BytesIO(block.data), schema=schema)
             except (pl.exceptions.PolarsError, UnicodeDecodeError, OverflowError, ValueError):
-                yield self._slowly(block, _json_objects(block))
+                yield self._slowly(block, json_objects(block))
                 continue
             lines = _line_numbers(block, frame.height)
-            yield self._from_frame(frame, lines) if lines is not None else self._slowly(block, _json_objects(block))
+            yield self._from_frame(frame, lines) if lines is not None else self._slowly(block, json_objects(block))
 
     def _json_schema(self) -> dict[str, pl.DataType]:
         import polars as pl
@@ -88,7 +88,7 @@ class TableReader:
                 schema[column] = pl.List(pl.String if texts else pl.Int64)
             elif role in NUMBER_ROLES:
                 schema[column] = pl.Int64
-            elif any(isinstance(value, str) for value in values):
+            elif role in ("status", "lane") or any(isinstance(value, str) for value in values):
                 schema[column] = pl.String
             else:
                 schema[column] = pl.Float64 if role == "time" else pl.Int64
@@ -188,7 +188,10 @@ class TableReader:
             rows.failed = np.array([word in FAILED_WORDS for word in words], dtype=bool)
         if "session" in self.columns:
             parents = get("parent").to_list() if self.table.chat_chain and "parent" in self.columns else None
-            rows.session = self._sessions(get("session").to_list(), parents)
+            names = get("session").to_list()
+            if "lane" in self.columns:
+                names = list(zip(names, get("lane").to_list(), strict=True))
+            rows.session = self._sessions(names, parents)
         if "ids" in self.columns:
             rows.offsets, rows.ids, broken = _lists(get("ids"))
             if broken.any():
@@ -206,9 +209,11 @@ class TableReader:
         lengths, flat = [0], []
         for line, row in objects:
             if isinstance(row, str):
-                bad.append(BadRow(line, row))
+                last = line == block.first_line + block.data.count(b"\n")
+                bad.append(BadRow(line, row, cut_off=last and not block.data.endswith(b"\n")))
                 continue
-            fault, ids = None, []
+            fault: str | None = None
+            ids: list[int] = []
             cells: dict[str, Any] = {}
             for role, column in self.columns.items():
                 if column not in row and role not in self.table.optional:
@@ -239,7 +244,10 @@ class TableReader:
         if "status" in self.columns:
             rows.failed = np.array([str(word).lower() in FAILED_WORDS for word in values["status"]], dtype=bool)
         if "session" in self.columns:
-            rows.session = self._sessions(values["session"], values.get("parent") if self.table.chat_chain else None)
+            names = values["session"]
+            if "lane" in self.columns:
+                names = list(zip(names, values["lane"], strict=True))
+            rows.session = self._sessions(names, values.get("parent") if self.table.chat_chain else None)
         if "ids" in self.columns:
             rows.offsets = np.cumsum(np.array(lengths, dtype=np.int64))
             rows.ids = np.array(flat, dtype=np.int64)
@@ -275,7 +283,8 @@ class TableReader:
         return numbers
 
 
-def _json_objects(block: TextBlock) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+def json_objects(block: TextBlock) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    """Objects of JSON lines with their line; a text in place of an object says what is wrong."""
     for place, raw in enumerate(block.data.split(b"\n")):
         if not raw.strip():
             continue
@@ -370,7 +379,7 @@ def _number(value: Any) -> float:
 
 
 def _hashable(value: Any) -> Any:
-    return value if isinstance(value, (int, str, float)) or value is None else repr(value)
+    return value if isinstance(value, (int, str, float, tuple)) or value is None else repr(value)
 
 
 def _short(value: object) -> str:

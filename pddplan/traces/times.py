@@ -12,9 +12,7 @@ from pddplan.units import MS_PER_S, NS_PER_S, SECONDS_PER_HOUR, SECONDS_PER_MINU
 
 UNITS_PER_S = {"s": 1.0, "ms": MS_PER_S, "us": US_PER_S, "ns": NS_PER_S, "iso": 1.0}
 
-_DATE_AND_CLOCK = (
-    r"^\s*(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?\s*(?:Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?\s*$"
-)
+_DATE_AND_CLOCK = r"^\s*(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?\s*(?:Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?\s*$"
 _CLOCK = r"[T ](\d\d:\d\d:\d\d(?:\.\d{1,9})?)"
 _ZONE = r"[T ]\d\d:\d\d:\d\d\S*\s*([+-]\d\d(?::?\d\d)?)\s*$"
 

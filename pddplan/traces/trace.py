@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from pddplan.domain.workload import Array
+from pddplan.traces.arrivals import ArrivalPattern
 from pddplan.traces.blocks import BlockStore
 from pddplan.traces.rows import Ints
 
@@ -40,6 +39,10 @@ class Trace:
     """What was found and handled, with counts."""
     notes: tuple[str, ...] = ()
     """Choices made while reading that the user should know."""
+    drawn_times: str | None = None
+    """How arrival times were drawn, where the file has none of its own."""
+    given_arrival: ArrivalPattern | None = None
+    """Arrivals as the file describes them, where it has no single requests."""
 
     @property
     def count(self) -> int:
@@ -51,11 +54,3 @@ class Trace:
         if self.time_s is None or not self.time_s.size:
             return None
         return float(self.time_s[-1] - self.time_s[0])
-
-    def mean_rate_rps(self) -> float | None:
-        """Requests per second over the span; None when it is unknown or empty."""
-        span = self.span_s
-        return (self.count - 1) / span if span else None
-
-    def in_memory_order(self) -> bool:
-        return bool((np.diff(self.order) == 1).all())
