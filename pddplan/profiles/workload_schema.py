@@ -58,6 +58,7 @@ class HitBins(Strict):
     """Requests of one length, with hit rates in bins."""
 
     kind: Literal["hit-rate-bins"]
+    """Which form the request classes are given in."""
     input_tokens: SourcedTokens
     """Input length L of every request [tokens]."""
     output_tokens: SourcedTokens
@@ -72,6 +73,7 @@ class Lognormal(Strict):
     """Input lengths from a lognormal distribution cut off at both ends."""
 
     kind: Literal["lognormal"]
+    """Which form the request classes are given in."""
     mu: SourcedNumber
     """Mean of ln(input tokens)."""
     sigma: SourcedPositive
@@ -94,6 +96,7 @@ class Uniform(Strict):
     """Input and output lengths evenly spread between limits, independent of each other."""
 
     kind: Literal["uniform"]
+    """Which form the request classes are given in."""
     input_tokens: TokenRange
     """[low, high] of the input length [tokens]."""
     output_tokens: TokenRange
@@ -108,6 +111,7 @@ class Table(Sourced):
     """Request classes written out, one row each."""
 
     kind: Literal["table"]
+    """Which form the request classes are given in."""
     columns: list[Text]
     """weight, input_tokens, miss_prefill_tokens, miss_decode_tokens, output_tokens in any order."""
     value: Annotated[list[list[NonNegative]], Field(alias="rows", min_length=1, max_length=4096)]

@@ -1,0 +1,188 @@
+"""JSON Schema of plan files and of ``--json``: what other programs may rely on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pddplan.plan_file import SCHEMA
+
+_NUMBER: dict[str, Any] = {"type": "number"}
+_MAYBE: dict[str, Any] = {"type": ["number", "null"]}
+_TEXT: dict[str, Any] = {"type": "string"}
+_MAYBE_TEXT: dict[str, Any] = {"type": ["string", "null"]}
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+
+
+def _object(properties: dict[str, Any], *, optional: tuple[str, ...] = (), more: bool = True) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _about(schema: dict[str, Any], text: str) -> dict[str, Any]:
+    return {**schema, "description": text}
+
+
+_PERCENTILES = _object({"p50": _MAYBE, "p90": _MAYBE, "p99": _MAYBE, "mean": _MAYBE}, more=False)
+_MAYBE_PERCENTILES = {"anyOf": [_PERCENTILES, {"type": "null"}]}
+_OTHER = {
+    "anyOf": [
+        {"type": "null"},
+        _object(
+            {
+                "topology": _TEXT,
+                "goodput_rps": _NUMBER,
+                "bcr": _MAYBE,
+                "monthly_total": _NUMBER,
+                "gpus": _COUNT,
+                "ttft_s": _PERCENTILES,
+                "bcr_gain": _about(_MAYBE, "BCR of the plan over that of this one, less one."),
+                "yearly_saving": _about(_MAYBE, "Money saved a year by the plan at its own rate; negative = dearer."),
+            }
+        ),
+    ]
+}
+
+_PLAN = {
+    "schema": {"const": SCHEMA},
+    "pddplan_version": _TEXT,
+    "status": _about(
+        {"enum": ["optimal", "feasible", "evaluated", "promises broken"]},
+        "optimal: proven best within 0.1 %; feasible: best found in time; evaluated: not searched for.",
+    ),
+    "workload": _TEXT,
+    "model": _TEXT,
+    "sites": _TEXT,
+    "topology": _about(_TEXT, "Set of paths that were allowed."),
+    "rate_rps": _about(_NUMBER, "Requests per second that the plan is offered."),
+    "goodput_rps": _about(_NUMBER, "Requests per second within all promises; 0 when one is broken."),
+    "bcr": _about(_MAYBE, "Goodput per 1,000 currency units of monthly cost."),
+    "bcr_unit": _TEXT,
+    "cost": _object(
+        {
+            "currency": _TEXT,
+            "monthly_total": _NUMBER,
+            "items": _list(
+                _object(
+                    {
+                        "site": _TEXT,
+                        "role": _TEXT,
+                        "item": _TEXT,
+                        "quantity": _NUMBER,
+                        "unit": _TEXT,
+                        "unit_price": _NUMBER,
+                        "hours": _about(_NUMBER, "Hours in a month; 1 for monthly prices."),
+                        "monthly_cost": _about(_NUMBER, "quantity x unit_price x hours."),
+                        "currency": _TEXT,
+                        "source": _TEXT,
+                    }
+                )
+            ),
+        }
+    ),
+    "chips": _object({"total": _COUNT, "prefill": _COUNT, "decode": _COUNT}),
+    "pools": _list(
+        _object(
+            {
+                "id": _TEXT,
+                "site": _TEXT,
+                "role": {"enum": ["P", "RLD", "MD", "AGG"]},
+                "chip": _TEXT,
+                "shape": _about(_TEXT, "Parallel layout of one instance, e.g. TP8 or TP2-DP8-EP16."),
+                "instances": _COUNT,
+                "chips_per_instance": _COUNT,
+                "gpus": _about(_COUNT, "instances x chips_per_instance."),
+                "utilization": _MAYBE,
+                "batch": _about(_MAYBE, "Mean sequences in flight per instance (decoding pools)."),
+                "batch_cap": _MAYBE,
+                "batch_cap_reason": _MAYBE_TEXT,
+                "step_s": _MAYBE,
+                "wait_s": _MAYBE_PERCENTILES,
+            }
+        )
+    ),
+    "links": _list(
+        _object(
+            {
+                "id": _TEXT,
+                "from": _MAYBE_TEXT,
+                "to": _MAYBE_TEXT,
+                "gbps": _about(_NUMBER, "Rate of all lines taken together [Gbit/s]."),
+                "tier_gbps": _NUMBER,
+                "count": _COUNT,
+                "monthly_cost": _NUMBER,
+                "utilization": _NUMBER,
+                "mean_gbps": _NUMBER,
+                "limit": _about(_TEXT, "What sets the usable rate: line, window (BDP) or loss (Mathis)."),
+                "transfer_s": _PERCENTILES,
+            }
+        )
+    ),
+    "routing": _list(
+        _object(
+            {
+                "path": {"enum": ["P-MD", "P-RLD-MD", "P-RLD", "AGG"]},
+                "id": _TEXT,
+                "share": _about(_NUMBER, "Share of all requests."),
+                "prefill": _TEXT,
+                "relay": _MAYBE_TEXT,
+                "decode": _MAYBE_TEXT,
+                "line": _MAYBE_TEXT,
+                "ttft_s": _MAYBE_PERCENTILES,
+            }
+        )
+    ),
+    "ttft_s": _about(_PERCENTILES, "From arrival to the first output token leaving the system; null = never."),
+    "e2e_s": _PERCENTILES,
+    "tpot_s": _MAYBE,
+    "worst_itl_s": _MAYBE,
+    "rld_token_share": _about(_NUMBER, "Share of output tokens written by the relay pool."),
+    "wan_gbps": _about(_NUMBER, "Mean traffic on all lines [Gbit/s]."),
+    "solver": {
+        "anyOf": [
+            {"type": "null"},
+            _object({"name": _TEXT, "status": _TEXT, "gap": _MAYBE, "seconds": _NUMBER}),
+        ]
+    },
+    "binding": _list(
+        _object({"limit": _TEXT, "used": _MAYBE, "available": _MAYBE, "unit": _TEXT, "marginal": _MAYBE_TEXT})
+    ),
+    "violations": _list(_object({"limit": _TEXT, "promised": _MAYBE, "predicted": _MAYBE, "unit": _TEXT})),
+    "assumptions": _list(
+        _object({"name": _TEXT, "value": _TEXT, "basis": _TEXT, "source": _TEXT, "range": _MAYBE_TEXT})
+    ),
+    "notes": _list(_TEXT),
+    "promises": {"type": "object", "additionalProperties": _NUMBER},
+    "comparison": _object({"baseline": _OTHER, "at_zero_hit_rate": _OTHER}),
+    "remarks": _list(_TEXT),
+    "record": _about(
+        _object({"inputs": {"type": "object"}, "plan": {"type": "object"}}),
+        "All records the plan was made from; read back by simulate, explain and evaluate_plan.",
+    ),
+}
+
+_INFEASIBLE = {
+    "schema": {"const": SCHEMA},
+    "pddplan_version": _TEXT,
+    "status": {"const": "infeasible"},
+    "message": _TEXT,
+    "conflicts": _list(_TEXT),
+    "relaxations": _list(_object({"limit": _TEXT, "asked": _MAYBE, "needed": _MAYBE, "unit": _TEXT, "hint": _TEXT})),
+}
+
+
+def plan_schema() -> dict[str, Any]:
+    """JSON Schema of an answer: a plan, or why there is none."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"pddplan {SCHEMA}",
+        "oneOf": [_object(_PLAN), _object(_INFEASIBLE, more=False)],
+    }
+
+
+def plan_keys() -> list[tuple[str, str]]:
+    """Top-level keys of a plan with what they mean, for the docs."""
+    return [(name, str(schema.get("description", ""))) for name, schema in _PLAN.items()]
