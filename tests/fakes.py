@@ -41,12 +41,13 @@ class LinearInstance:
     step_c_s: float = 0.0
     batch_cap: int = 64
     speculation_gain: float = 0.0
+    prefill_servers: int = 1
 
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         new = np.asarray(new_tokens, dtype=float) + 0.0 * np.asarray(cached_tokens, dtype=float)
         return self.prefill_fixed_s + self.prefill_s_per_token * new
 
-    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: float = 1.0) -> Array:
+    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         b = np.asarray(batch, dtype=float)
         tokens = b * tokens_per_sequence
         return self.step_a_s + self.step_b_s * tokens + self.step_c_s * b * np.asarray(context_tokens, dtype=float)

@@ -17,7 +17,7 @@ def decode_pass(
     batch: ArrayLike,
     context_tokens: ArrayLike,
     efficiency: Efficiency,
-    tokens_per_sequence: float = 1.0,
+    tokens_per_sequence: ArrayLike = 1.0,
 ) -> PassTime:
     """Time of one step that gives every sequence of a batch its next token(s), by part.
 

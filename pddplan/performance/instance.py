@@ -34,12 +34,16 @@ class InstancePerformance(Protocol):
     def kv(self) -> KvSize: ...
     @property
     def basis(self) -> Basis: ...
-
-    def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
-        """Service time of one request's prefill on an idle instance, all chunks and the tail included [s]."""
+    @property
+    def prefill_servers(self) -> int:
+        """Requests one instance prefills side by side: one per attention rank and pipeline stage."""
         ...
 
-    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: float = 1.0) -> Array:
+    def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
+        """Service time of one request's prefill, all chunks and the tail included, other ranks equally busy [s]."""
+        ...
+
+    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         """Time of one step with ``batch`` sequences on the whole instance [s]."""
         ...
 
@@ -80,12 +84,20 @@ class FormulaInstance:
     def basis(self) -> Basis:
         return self.efficiency.basis
 
+    @property
+    def prefill_servers(self) -> int:
+        return self.shape.dp * self.shape.pp
+
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         return prefill_passes(
-            self.model, new_tokens=new_tokens, cached_tokens=cached_tokens, efficiency=self.efficiency
+            self.model,
+            new_tokens=new_tokens,
+            cached_tokens=cached_tokens,
+            efficiency=self.efficiency,
+            requests=float(self.shape.dp),
         ).total
 
-    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: float = 1.0) -> Array:
+    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         return decode_pass(
             self.model,
             batch=batch,
@@ -164,6 +176,8 @@ class MeasuredTable:
     decode_s: tuple[float, ...] = ()
     batch_cap: int | None = None
     source: str = "measured table"
+    table_basis: Basis = Basis.MEASURED
+    """How far the table itself may be trusted."""
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -192,7 +206,11 @@ class MeasuredTable:
 
     @property
     def basis(self) -> Basis:
-        return Basis.MEASURED if self.decode_batch else max(Basis.MEASURED, self.base.basis)
+        return self.table_basis if self.decode_batch else max(self.table_basis, self.base.basis)
+
+    @property
+    def prefill_servers(self) -> int:
+        return 1
 
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         """Table at c + m minus table at c: what is cached need not be computed again."""
@@ -202,7 +220,7 @@ class MeasuredTable:
         fixed = interpolate(np.zeros(()), xs, ys)
         return np.maximum(np.where(cached > 0, whole - part + fixed, whole), 0.0)
 
-    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: float = 1.0) -> Array:
+    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         if not self.decode_batch:
             return self.base.decode_step_s(
                 batch=batch, context_tokens=context_tokens, tokens_per_sequence=tokens_per_sequence

@@ -22,14 +22,14 @@ def prefill_passes(
     Formula:     sum over i of t(C, c + i C) + (1 - p) t(r, c + k C) + p (r / C) t(C, c + k C),
                  k = floor(m / C), r = m - k C, p = tail packing
     Parameters:  model; new_tokens m, cached_tokens c, shapes that broadcast [tokens]; efficiency (chunk C, p);
-                 requests that are prefilled together (per pass)
+                 requests prefilled side by side on as many attention ranks
     Returns:     PassTime of the broadcast shape [s]
     Raises:      DomainError when a prompt has more than 4096 chunks.
     Holds when:  chunks of one request follow each other without gaps.
     References:  sarathi_serve, performance_terms
     """
     new, cached = np.broadcast_arrays(np.asarray(new_tokens, dtype=float), np.asarray(cached_tokens, dtype=float))
-    chunk = max(efficiency.chunk_tokens / requests, 1.0) if requests > 1 else efficiency.chunk_tokens
+    chunk = efficiency.chunk_tokens
     count = max(int(np.ceil(np.max(new, initial=0.0) / chunk)), 1)
     if count > MAX_CHUNKS:
         raise DomainError("new_tokens", f"is at most {MAX_CHUNKS} chunks of {chunk:g} tokens", float(np.max(new)))
