@@ -42,6 +42,16 @@ KINDS: dict[str, FileKind] = {
         "pddplan.profiles.workload_profile", "WorkloadFile", lambda m, document: m.parse_workload(document)
     ),
     "sites": FileKind("pddplan.profiles.sites_profile", "SitesFile", lambda m, document: m.sites_of(document)),
+    "efficiency": FileKind(
+        "pddplan.profiles.efficiency_profile",
+        "EfficiencyFile",
+        lambda m, document: m.efficiency_of(document, layer_id=_id(document)),
+    ),
+    "latency-table": FileKind(
+        "pddplan.profiles.latency_table",
+        "LatencyTableFile",
+        lambda m, document: m.table_of(document, table_id=_id(document)),
+    ),
     "token-prices": FileKind(
         "pddplan.profiles.token_prices", "TokenPriceFile", lambda m, document: read(document, m.TokenPriceFile)
     ),

@@ -33,6 +33,7 @@ class Kind(Enum):
 
     CHIP = ("chip", "hardware_profiles")
     EFFICIENCY = ("efficiency", "hardware_profiles/efficiency")
+    LATENCY_TABLE = ("latency-table", "hardware_profiles/measured")
     LLM = ("model", "workloads/models")
     WORKLOAD = ("workload", "workloads")
     SITES = ("sites", "workloads/sites")
