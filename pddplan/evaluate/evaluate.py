@@ -11,7 +11,7 @@ from pddplan.economics.costs import bcr, plan_cost
 from pddplan.evaluate.flows import System, system
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.findings import assumptions, bindings, line_loads, notes, pool_loads, violations
-from pddplan.paths.latency import LatencySum, stacked
+from pddplan.paths.latency import PreparedLatency, stacked
 from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
 
 
@@ -27,8 +27,11 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outco
     """
     solved = system(problem, plan)
     flow = solved.flow_rps
-    ttft_total, ttft_paths, ttft_classes = _percentiles([r.ttft for r in solved.results], flow, detail=True)
-    e2e_total, _, _ = _percentiles([r.e2e for r in solved.results], flow, detail=False)
+    ready, mean = stacked([r.ttft for r in solved.results])
+    after_first = np.array([r.e2e.shift_s - r.ttft.shift_s for r in solved.results])
+    ttft_total = _over_all(ready, mean, flow)
+    # the waits of E2E are those of TTFT: only the certain part is longer
+    e2e_total = _over_all(ready.later(after_first), mean + after_first, flow)
     tpot = tpot_percentiles(solved, plan)
     priced = plan_cost(plan, problem.sites, problem.chips) if cost is None else cost
     gap = np.array([r.worst_gap_s for r in solved.results])
@@ -58,26 +61,20 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outco
         violations=broken,
         binding=bindings(problem, solved, ttft=ttft_total, tpot=tpot, pools=pools, lines=lines),
         assumptions=assumptions(problem, plan),
-        ttft_by_path={path.id: one for path, one in zip(plan.paths, ttft_paths, strict=True)},
-        ttft_by_class=ttft_classes,
+        ttft_by_path={
+            path.id: one for path, one in zip(plan.paths, mixture_percentiles(ready, flow, mean_s=mean), strict=True)
+        },
+        ttft_by_class=mixture_percentiles(ready.transposed(), flow.T, mean_s=mean.T),
         notes=notes(problem, plan, solved),
     )
 
 
-def _percentiles(
-    latencies: list[LatencySum], flow: Array, *, detail: bool
-) -> tuple[Percentiles, tuple[Percentiles, ...], tuple[Percentiles, ...]]:
-    """Percentiles over everything, per path and per class of latencies with rows (paths, classes)."""
-    ready, mean = stacked(latencies)
+def _over_all(ready: PreparedLatency, mean_s: Array, flow: Array) -> Percentiles:
+    """Percentiles over all requests of latencies with rows (paths, classes)."""
     used = flow > 0
-    total = (
-        mixture_percentiles(ready.rows(used), flow[used][None], mean_s=mean[used][None])[0] if used.any() else NOTHING
-    )
-    if not detail:
-        return total, (), ()
-    by_path = mixture_percentiles(ready, flow, mean_s=mean)
-    by_class = mixture_percentiles(ready.transposed(), flow.T, mean_s=mean.T)
-    return total, by_path, by_class
+    if not used.any():
+        return NOTHING
+    return mixture_percentiles(ready.rows(used), flow[used][None], mean_s=mean_s[used][None])[0]
 
 
 def tpot_percentiles(solved: System, plan: Plan) -> Percentiles:

@@ -24,8 +24,10 @@ from pddplan.evaluate.stages import (
 from pddplan.paths.decoding import DecodePoint
 from pddplan.queueing.flows import split_scv
 
-_ROUNDS = 4
-"""Rounds of the fixed point between relay, line and main decode; they differ by less than 1e-4 after three."""
+_ROUNDS = 6
+"""Most rounds of the fixed point between relay, line and main decode."""
+_STILL = 1e-3
+"""Relative change of the time per token below which it has been found."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,20 +54,34 @@ def system(problem: Problem, plan: Plan) -> System:
         for line_plan in plan.lines
         if line_plan.count > 0
     }
-    states = States(prefill, lines, _first_decode_guess(problem, plan, flow))
-    results: tuple[PathResult, ...] = ()
-    for _ in range(_ROUNDS if any(path.kind is PathKind.P_RLD_MD for path in plan.paths) else 1):
-        results = tuple(path_result(problem, plan, path, states) for path in plan.paths)
-        states = States(prefill, lines, _decode(problem, plan, flow, results))
-        lines = {
-            line_id: _line(
-                problem, plan, line_id, flow, prefill, ids_bytes_per_s=_ids(problem, plan, line_id, flow, results)
-            )
-            for line_id in lines
-        }
-        states = States(prefill, lines, states.decode)
-    results = tuple(path_result(problem, plan, path, states) for path in plan.paths)
-    return System(flow, states, results)
+    points = _first_decode_guess(problem, plan, flow)
+    results: dict[str, PathResult] = {}
+    for _ in range(_ROUNDS):
+        states = States(prefill, lines, points)
+        for path in plan.paths:
+            # only a relay's tokens depend on the states; what other paths ask of the pools is the same in each round
+            if path.kind is PathKind.P_RLD_MD or path.id not in results:
+                results[path.id] = path_result(problem, plan, path, states)
+        before, points = points, _decode(problem, plan, flow, tuple(results[path.id] for path in plan.paths))
+        if not _moved(before, points):
+            break
+    found = tuple(results[path.id] for path in plan.paths)
+    with_ids = {
+        line_id: _line(problem, plan, line_id, flow, prefill, ids_bytes_per_s=_ids(problem, plan, line_id, flow, found))
+        for line_id in lines
+    }
+    states = States(prefill, with_ids, points)
+    return System(flow, states, tuple(path_result(problem, plan, path, states) for path in plan.paths))
+
+
+def _moved(before: dict[str, DecodePoint], after: dict[str, DecodePoint]) -> bool:
+    """Whether a round still changed what the relay's tokens depend on."""
+    return any(
+        abs(after[key].token_s - before[key].token_s) > _STILL * after[key].token_s
+        or abs(float(after[key].wait.mean_s) - float(before[key].wait.mean_s)) > _STILL * after[key].token_s
+        for key in after
+        if np.isfinite(after[key].utilization) and after[key].utilization < 1.0
+    )
 
 
 def flows(problem: Problem, plan: Plan) -> Array:

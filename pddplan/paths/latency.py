@@ -69,6 +69,10 @@ class PreparedLatency:
             self.shift_s[chosen][None], self.coefficient[chosen][None], self.rate_per_s[chosen][None]
         )
 
+    def later(self, more_s: Array) -> PreparedLatency:
+        """The same latency with more of certain length."""
+        return PreparedLatency(self.shift_s + more_s, self.coefficient, self.rate_per_s)
+
     def transposed(self) -> PreparedLatency:
         """Shape (paths, classes) turned into (classes, paths)."""
         return PreparedLatency(self.shift_s.T, self.coefficient.transpose(1, 0, 2), self.rate_per_s.transpose(1, 0, 2))
