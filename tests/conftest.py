@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,25 @@ def _fixed_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytes
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
     for name in ("PDDPLAN_PROFILES", "FORCE_COLOR", "CLICOLOR_FORCE"):
         monkeypatch.delenv(name, raising=False)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--accept-goldens", action="store_true", help="write tests/golden anew instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden("name.txt", text)``: compare with tests/golden/name.txt, or accept it with --accept-goldens."""
+
+    def compare(name: str, text: str) -> None:
+        path = ROOT / "tests" / "golden" / name
+        if request.config.getoption("--accept-goldens"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        kept = path.read_text(encoding="utf-8") if path.exists() else ""
+        assert text == kept, f"{path.name} moved; if that is meant: pytest --accept-goldens"
+
+    return compare
 
 
 @pytest.fixture(scope="session")

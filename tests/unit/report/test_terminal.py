@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,6 @@ from pddplan.report.verdict import compare, cost_of_line, cost_of_pool
 from pddplan.sizing import Sizing
 from tests import samples
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
@@ -26,10 +25,9 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(cell_len(line) for line in lines) <= width
 
 
-def test_golden_report() -> None:
-    path = GOLDEN / "terminal-report.txt"
-    text = render(samples.sizing(), width=100)
-    assert text == path.read_text(encoding="utf-8"), f"if the change is meant, write it to {path}"
+@pytest.mark.parametrize("width", [60, 100])
+def test_golden_report(width: int, golden: Callable[[str, str], None]) -> None:
+    golden(f"terminal-report-{width}.txt", render(samples.sizing(), width=width))
 
 
 def test_verdict_comes_first_and_assumptions_last() -> None:
