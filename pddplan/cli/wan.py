@@ -36,13 +36,13 @@ def check(
     ] = None,
     link: Annotated[
         float | None,
-        typer.Option("--link", callback=options.positive, help="Judge this rate [Gbit/s]; it need not be on the ladder."),
+        typer.Option(
+            "--link", callback=options.positive, help="Judge this rate [Gbit/s]; it need not be on the ladder."
+        ),
     ] = None,
     lines: Annotated[int, typer.Option("--lines", min=1, max=64, help="Parallel lines of that tier.")] = 1,
     rps: options.RpsOption = None,
-    drc: Annotated[
-        bool, typer.Option("--drc/--no-drc", help="With or without the cache at the decode side.")
-    ] = True,
+    drc: Annotated[bool, typer.Option("--drc/--no-drc", help="With or without the cache at the decode side.")] = True,
     ceiling: Annotated[
         float, typer.Option("--ceiling", min=0.01, max=1.0, help="Share of the usable rate that may be taken at peak.")
     ] = 0.8,

@@ -8,12 +8,11 @@ from pddplan.domain.outcome import Cost, Outcome, Percentiles
 from pddplan.domain.plan import Plan
 from pddplan.domain.workload import Array
 from pddplan.economics.costs import bcr, plan_cost
+from pddplan.evaluate.findings import assumptions, bindings, line_loads, notes, pool_loads, violations
 from pddplan.evaluate.flows import System, system
 from pddplan.evaluate.problem import Problem
-from pddplan.evaluate.findings import assumptions, bindings, line_loads, notes, pool_loads, violations
 from pddplan.paths.latency import PreparedLatency, stacked
 from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
-
 
 NOTHING = Percentiles(0.0, 0.0, 0.0, 0.0)
 """Latency of a system that nobody uses."""

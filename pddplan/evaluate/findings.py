@@ -7,12 +7,13 @@ import numpy as np
 from pddplan.domain.outcome import Assumption, Binding, LineLoad, Percentiles, PoolLoad, Violation
 from pddplan.domain.plan import PathKind, Plan, Role
 from pddplan.domain.provenance import Basis
-from pddplan.evaluate.flows import System
 from pddplan.domain.workload import Array
+from pddplan.evaluate.flows import System
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import PrefillState
 from pddplan.paths.latency import LatencySum, stacked
 from pddplan.paths.mixture import QUANTILES, mixture_percentiles
+from pddplan.paths.stability import CacheLag, cache_lag
 from pddplan.queueing.wait import Wait
 from pddplan.units import bytes_per_s_to_gbps
 
@@ -97,7 +98,7 @@ def line_loads(plan: Plan, solved: System) -> tuple[LineLoad, ...]:
             weights = []
             for i in rows:
                 crossing = solved.results[i].transfer
-                assert crossing is not None  # noqa: S101 - rows were chosen so
+                assert crossing is not None
                 sums.append(crossing)
                 weights.append(np.where(solved.results[i].payload_bytes > 0, solved.flow_rps[i], 0.0))
             ready, mean = stacked(sums)
@@ -152,12 +153,50 @@ def violations(
         state = solved.states.lines.get(taken.line)
         if state is not None and state.utilization >= 1.0:
             found.append(Violation(f"capacity of line {taken.line}", 1.0, state.utilization, "utilization"))
+    lag = relay_lag(problem, plan, solved)
+    if lag is not None and lag.collapses:
+        slots = sum(
+            pool.instances * solved.states.decode[pool.id].cap.batch for pool in plan.pools if pool.role is Role.RELAY
+        )
+        needed = max(turn.relay_slots for turn in lag.turns)
+        found.append(Violation("relay slots when the decode-side cache lags", float(slots), needed, "sequences"))
     unrouted = np.abs(np.asarray(plan.share).sum(axis=0) - 1.0)
     routed = problem.workload.classes.weight > 0
     if (unrouted[routed] > 1e-6).any():
         worst = float(np.asarray(plan.share).sum(axis=0)[routed][np.argmax(unrouted[routed])])
         found.append(Violation("share of a class that is routed", 1.0, worst, "share"))
     return tuple(found)
+
+
+def relay_lag(problem: Problem, plan: Plan, solved: System) -> CacheLag | None:
+    """The feedback of a lagging decode-side cache, where requests other than odd traffic end on a relay pool."""
+    classes, odd = problem.workload.classes, problem.workload.odd_traffic
+    fits = (classes.miss_decode_tokens >= odd.min_transfer_tokens) & (classes.output_tokens <= odd.max_output_tokens)
+    ended = [i for i, path in enumerate(plan.paths) if path.kind is PathKind.P_RLD]
+    if not ended or not (solved.flow_rps[ended][:, ~fits] > 0).any():
+        return None
+    relayed = [i for i, path in enumerate(plan.paths) if path.kind in (PathKind.P_RLD, PathKind.P_RLD_MD)]
+    used = solved.flow_rps[relayed].sum(axis=0) > 0
+    path = plan.paths[ended[0]]
+    point = solved.states.decode[path.relay or ""]
+    pool = plan.pool(path.relay or "")
+    kv = problem.instance_of(plan.pool(path.prefill)).kv
+    line = next(iter(solved.states.lines.values()), None)
+    return cache_lag(
+        classes,
+        rate_rps=plan.rate_rps,
+        finished_fraction=float(solved.flow_rps[ended].sum() / solved.flow_rps[relayed].sum()),
+        heavy_tokens=float(classes.miss_decode_tokens[used].min()) * (1.0 - 1e-9),
+        turns_per_session=problem.settings.session_turns,
+        think_s=problem.settings.think_s,
+        kv_bytes_per_token=kv.growing_bytes_per_token,
+        kv_fixed_bytes=kv.fixed_bytes,
+        line_bytes_per_s=line.rate.bytes_per_s if line is not None else np.inf,
+        transfer_bytes_per_s=line.rate.transfer_bytes_per_s if line is not None else np.inf,
+        relay_token_s=point.token_s,
+        relay_slots=float(pool.instances * max(point.cap.batch, 0)),
+        handover_s=problem.settings.handover_overhead_s,
+    )
 
 
 def bindings(
@@ -245,17 +284,14 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
             said.append(
                 f"line {taken.line}: one transfer gets at most {alone:.3g} Gbit/s, bound by {cause} with {flows} flows"
             )
-    for path, rate in zip(plan.paths, solved.flow_rps, strict=True):
-        if path.kind is PathKind.P_RLD:
-            odd, classes = problem.workload.odd_traffic, problem.workload.classes
-            fits = (classes.miss_decode_tokens >= odd.min_transfer_tokens) & (
-                classes.output_tokens <= odd.max_output_tokens
-            )
-            if (rate[~fits] > 0).any():
-                said.append(
-                    f"path {path.id} finishes requests on the relay pool that are not odd traffic: the decode-side "
-                    "cache falls behind and load drifts to the relay until it overloads"
-                )
+    lag = relay_lag(problem, plan, solved)
+    if lag is not None:
+        end = f"after {lag.collapse_turn} turns" if lag.collapses else "never, at this load"
+        said.append(
+            "requests that are not odd traffic are finished on the relay pool: the decode-side cache falls behind by "
+            f"{lag.last.lag_tokens:,.0f} tokens, {lag.last.relay_fraction:.0%} of requests drift to the relay, which "
+            f"then holds {lag.last.relay_slots:.0f} sequences; it overloads {end}"
+        )
     return tuple(said)
 
 

@@ -97,7 +97,7 @@ def flows(problem: Problem, plan: Plan) -> Array:
                 where="plan.share",
             )
         )
-    return plan.rate_rps * classes.weight * share
+    return np.asarray(plan.rate_rps * classes.weight * share)
 
 
 def _prefill(problem: Problem, plan: Plan, pool: Pool, flow: Array) -> PrefillState:
@@ -138,7 +138,7 @@ def _line(
             feeds.append(
                 feed_of(
                     state,
-                    servers=prefill_servers(plan.pool(pool_id)),
+                    servers=prefill_servers(problem, plan.pool(pool_id)),
                     class_rate_rps=through,
                     sent_rate_rps=sent[mine],
                     payload_bytes=payload[mine],

@@ -1,4 +1,4 @@
-"""Does a leased line carry the KV traffic of a workload? Bytes, rates, headroom, transfer times, per tier and hit rate."""
+"""Does a leased line carry the KV traffic of a workload? Bytes, headroom and times, per tier and hit rate."""
 
 from __future__ import annotations
 

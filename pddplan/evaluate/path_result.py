@@ -174,7 +174,7 @@ def _extend_s(problem: Problem, plan: Plan, path: Path, states: States) -> Calla
         alone = instance.decode_step_s(
             batch=np.ones_like(context), context_tokens=context, tokens_per_sequence=np.maximum(tokens, 1.0)
         )
-        return step_s + np.maximum(np.asarray(alone, dtype=float) - single, 0.0)
+        return np.asarray(step_s + np.maximum(np.asarray(alone, dtype=float) - single, 0.0))
 
     return extend_s
 

@@ -49,6 +49,9 @@ class Instance(Protocol):
     @property
     def basis(self) -> Basis: ...
 
+    @property
+    def prefill_servers(self) -> int: ...
+
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array: ...
 
     def decode_step_s(
@@ -90,7 +93,7 @@ class Problem:
     llm: Llm | None
     instance: Callable[[Pool], Instance]
     """Speed of one instance of a pool; only chip, shape and dtypes of the pool may matter."""
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     memo: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
 
     def instance_of(self, pool: Pool) -> Instance:
@@ -147,7 +150,7 @@ class Problem:
         if not nic:
             raise InputError(
                 Fault(
-                    what=f"chip {pool.chip!r} has no NIC rate, so KV transfers inside site {pool.site!r} cannot be timed",
+                    what=f"chip {pool.chip!r} has no NIC rate: KV transfers inside site {pool.site!r} cannot be timed",
                     fix="add nic_gbps to the chip profile, or give the setting rdma_bytes_per_s",
                     where=f"pool {pool.id}",
                 )

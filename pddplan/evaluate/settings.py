@@ -22,7 +22,7 @@ class Settings:
     handover: str = "catch-up"
     """How the relay hands its tokens over: ``one-shot`` or ``catch-up``."""
     handover_threshold_tokens: float = 64.0
-    handover_overhead_s: float = 0.2
+    handover_overhead_s: float = 0.26
     """Time of the two engines per hand-over round beside the line and the multi-token step."""
     token_id_bytes: float = 15.0
     rdma_bytes_per_s: float | None = None
@@ -33,6 +33,10 @@ class Settings:
     """Order in front of prefill: ``fifo`` or ``shortest-first``."""
     decode_slot_scv: float = 1.0
     """SCV of the time a sequence holds its slot, beyond what the classes tell (answers vary in length)."""
+    session_turns: float = 30.0
+    """Turns of a session, for the lag of the decode-side cache."""
+    think_s: float = 20.0
+    """Time between two turns of a session."""
     warn_utilization: float = 0.9
     """Above this the closed forms were not checked against simulation: the outcome says so."""
 
@@ -70,6 +74,8 @@ SETTING_SOURCES: dict[str, tuple[Basis, str, str | None]] = {
         "first come first served unless the stack is known to reorder",
         "fifo, shortest-first",
     ),
+    "session_turns": (Basis.ASSUMED, "coding agents; measure on your own sessions", "5-200"),
+    "think_s": (Basis.ASSUMED, "tools run between turns; measure on your own sessions", "2-120 s"),
     "decode_slot_scv": (Basis.ASSUMED, "answer lengths within a class spread like an exponential", "0-4"),
 }
 """Per setting: basis, source, range."""

@@ -59,10 +59,10 @@ def prefill_state(
 ) -> PrefillState:
     """State of a prefill (or aggregated) pool that gets ``class_rate_rps`` requests per second of each class.
 
-    Utilisation is lambda E[t_prefill] / (instances x data-parallel ranks). ``arrival_scv`` of the pool's own arrivals; None = the
-    workload's, split at random down to the pool's share of the requests.
+    Utilisation is lambda E[t_prefill] / servers (see prefill_servers). ``arrival_scv`` of the pool's own arrivals;
+    None = the workload's, split at random down to the pool's share of the requests.
     """
-    count = prefill_servers(pool, instances)
+    count = prefill_servers(problem, pool, instances=instances)
     service_s = problem.prefill_s(pool)
     service = mix_moments(class_rate_rps, service_s)
     rate = float(class_rate_rps.sum())
@@ -76,9 +76,9 @@ def prefill_state(
     return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv, chance)
 
 
-def prefill_servers(pool: Pool, instances: int | None = None) -> int:
-    """Prefills that a pool works on at once: one per instance and data-parallel attention rank."""
-    return (pool.instances if instances is None else instances) * pool.shape.dp
+def prefill_servers(problem: Problem, pool: Pool, *, instances: int | None = None) -> int:
+    """Prefills that a pool works on at once: instances x what one of them does side by side (ranks, stages)."""
+    return (pool.instances if instances is None else instances) * problem.instance_of(pool).prefill_servers
 
 
 def feed_of(

@@ -33,7 +33,7 @@ def split_scv(share: Array | float, *, scv: Array | float) -> Array:
     References:  whitt1983, eq. (36)
     """
     part = np.asarray(share, dtype=float)
-    return part * scv + 1.0 - part
+    return np.asarray(part * scv + 1.0 - part)
 
 
 def superposed_scv(rates: Array, *, scvs: Array, utilization: float) -> float:

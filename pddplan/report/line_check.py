@@ -71,7 +71,8 @@ def _verdict(check: LineCheck, width: int, paint: Paint) -> list[str]:
         said = f"{lines_up} CARRIES IT at {percent(chosen.peak_utilization)} peak utilisation"
         tone = paint.good
     else:
-        said = f"{lines_up} DOES NOT CARRY IT: {percent(chosen.peak_utilization)} at peak, {percent(check.ceiling)} allowed"
+        peak = percent(chosen.peak_utilization)
+        said = f"{lines_up} DOES NOT CARRY IT: {peak} at peak, {percent(check.ceiling)} allowed"
         tone = paint.bad
     text = f"{said}. {need}, {with_cache}, at {short(check.rate_rps)} req/s; the line is full at "
     text += f"{short(chosen.largest_rps)} req/s. A transfer takes {_times(chosen.transfer)} (P50 / P90 / P99)."
