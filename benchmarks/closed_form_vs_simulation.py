@@ -241,10 +241,11 @@ def main() -> None:
     rows = []
     for number, case in enumerate(cases, start=1):
         rows.append(compare(case, requests=options.requests))
-        print(f"\r{number}/{len(cases)}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        sys.stderr.write(f"\r{number}/{len(cases)}")
+        sys.stderr.flush()
+    sys.stderr.write("\n")
     table = markdown(rows)
-    print(table)
+    sys.stdout.write(table + "\n")
     if options.write:
         write_page(table)
 

@@ -83,7 +83,7 @@ def _on_trace(
         seed=ask.seed,
     )
     if ask.rate_rps is not None and traffic.rate_rps > 0:
-        traffic = traffic.at_rate(ask.rate_rps)
+        traffic = traffic.at_rate(ask.rate_rps, seed=ask.seed)
     result = simulate_trace(
         problem,
         plan,

@@ -216,10 +216,11 @@ def _mixed_load(scenario: Scenario, stage: MixedStage, runs: Sequence[Run]) -> P
         waits.append(_wait(j.requests.arrival_s, j.prefill_start_s, arrived))
         work = stage.service_s[j.requests.kind] + token_s * j.requests.output_tokens
         offered.append(float(work[arrived].sum()) / (run.length_s * stage.instances))
-        for window in run.windows():
-            length = (window[1] - window[0]) * stage.instances
-            batch.append(overlap_s(j.decode_start_s[mine], j.finish_s[mine], window_s=window) / length)
-            used.append(overlap_s(j.prefill_start_s[mine], j.prefill_end_s[mine], window_s=window) / length)
+        for low, high in run.windows():
+            came = arrived[(j.requests.arrival_s[arrived] >= low) & (j.requests.arrival_s[arrived] < high)]
+            length = (high - low) * stage.instances
+            used.append(float(work[came].sum()) / length)
+            batch.append(overlap_s(j.decode_start_s[mine], j.finish_s[mine], window_s=(low, high)) / length)
     return PoolSimulation(
         stage.pool,
         "AGG",

@@ -163,13 +163,18 @@ def _lines(
         if state is not None:
             state.expect(rows[order])
         done[order] = processor_sharing(
-            begin[order], payload[order], rate_bytes_per_s=stage.rate_bytes_per_s, state=state
+            begin[order],
+            payload[order],
+            rate_bytes_per_s=stage.rate_bytes_per_s,
+            transfer_limit_bytes_per_s=stage.transfer_limit_bytes_per_s,
+            state=state,
         )
         if state is not None:
             payload[order] = state.sent_bytes
         sent = payload > 0
         # Layer by layer, the last layer cannot leave before prefill has ended.
-        last_layer = np.where(fraction > 0, end + (1 - fraction) * payload / stage.rate_bytes_per_s, done)
+        alone = min(stage.rate_bytes_per_s, stage.transfer_limit_bytes_per_s)
+        last_layer = np.where(fraction > 0, end + (1 - fraction) * payload / alone, done)
         done = np.where(sent, np.maximum(done, last_layer), end)
         noise = rng.exponential(stage.noise_mean_s, rows.size) if stage.noise_mean_s > 0 else np.zeros(rows.size)
         columns.line_start_s[rows] = np.where(sent, begin, np.nan)

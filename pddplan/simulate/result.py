@@ -26,7 +26,8 @@ class PoolSimulation:
     pool: str
     role: str
     utilization: Estimate
-    """Prefill: share of time an instance works. Decoding: token rate over that of full batches."""
+    """Prefill: share of time an instance works. Decoding: token rate over that of full batches. Relay: share of
+    slots taken. Aggregated: work that arrives, prefill and tokens at full batches, over the time there is."""
     wait: Estimates
     """Time in front of the pool: for an instance, or for a slot."""
     batch: Estimate | None

@@ -62,6 +62,9 @@ class MixedStage:
 class LineStage:
     line: str
     rate_bytes_per_s: float
+    """Shared by all transfers."""
+    transfer_limit_bytes_per_s: float
+    """What the TCP flows of one transfer reach (window over RTT, loss)."""
     delay_s: float
     """Propagation, one way."""
     noise_mean_s: float

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pddplan.domain.plan import Plan
+from pddplan.domain.plan import PathKind, Plan
 from pddplan.domain.workload import Array, RequestClasses
 from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.problem import Problem
 from pddplan.simulate.build import Kinds, build_scenario
-from pddplan.simulate.cache_state import BlockCache, BlockLists, DecodeCache, bytes_saved
+from pddplan.simulate.cache_state import BlockLists, DecodeCache, EndlessCache, LruCache, bytes_saved
 from pddplan.simulate.measure import measure, steady_part
 from pddplan.simulate.replay import Progress, replay
 from pddplan.simulate.result import SimulationResult
@@ -23,6 +23,8 @@ from pddplan.simulate.scenario import Index, Requests, Scenario, choose_ways
 
 _ROWS_AT_A_TIME = 65_536
 _LEAST_REQUESTS = 2
+_MOST_SQUEEZE = 1.5
+"""Beyond this factor on the rate, conversations are overlaid instead of squeezed in time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +42,9 @@ class TraceTraffic:
     blocks: BlockLists | None = None
     """None: payloads are taken from miss_decode_tokens, without lag."""
     generated_from: NDArray[np.int64] | None = None
+    """Earlier request whose input and answer this request continues; -1 = none."""
+    assumed_held_tokens: NDArray[np.int64] | None = None
+    """Tokens taken to be at the decode side from before the start; None = nothing."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -51,10 +56,72 @@ class TraceTraffic:
         span = float(self.arrival_s[-1] - self.arrival_s[0])
         return (self.count - 1) / span if span > 0 else float("inf")
 
-    def at_rate(self, rate_rps: float) -> TraceTraffic:
-        """The same requests, arriving faster or slower by one factor."""
+    def at_rate(self, rate_rps: float, *, seed: int = 0) -> TraceTraffic:
+        """The same conversations at another rate.
+
+        Up to half as fast again, and below, all times are stretched by one factor. Beyond, the trace is overlaid
+        with copies of itself, each conversation starting at a random time and running over from the end to the
+        beginning: squeezing time would make users answer faster than they can read. Hits within a copy stay;
+        copies share nothing.
+        """
+        copies = max(round(rate_rps / self.rate_rps), 1)
+        if rate_rps <= _MOST_SQUEEZE * self.rate_rps or copies < 2:
+            first = float(self.arrival_s[0])
+            return replace(self, arrival_s=(self.arrival_s - first) * (self.rate_rps / rate_rps))
+        overlaid = self._overlaid(copies, seed=seed)
+        stretched = overlaid.arrival_s * (copies * self.rate_rps / rate_rps)
+        note = f"{copies} copies of the trace are overlaid, conversations starting at random, to reach {rate_rps:.3g}/s"
+        return replace(overlaid, arrival_s=stretched, notes=(*self.notes, note))
+
+    def _overlaid(self, copies: int, *, seed: int) -> TraceTraffic:
+        begun = self._conversation_start_s()
         first = float(self.arrival_s[0])
-        return replace(self, arrival_s=(self.arrival_s - first) * (self.rate_rps / rate_rps))
+        span = float(self.arrival_s[-1]) - first
+        starts, conversation = np.unique(begun, return_inverse=True)
+        rng = np.random.default_rng(seed)
+        original = np.tile(np.arange(self.count), copies)
+        copy = np.repeat(np.arange(copies), self.count)
+        fresh = rng.uniform(0.0, span, size=(copies, starts.size))
+        unwrapped = self.arrival_s[original] - begun[original] + fresh[copy, conversation[original]]
+        turn = np.floor(unwrapped / span).astype(np.int64)
+        arrival = unwrapped - turn * span
+        order = np.argsort(arrival, kind="stable")
+        place = np.empty(order.size, dtype=np.int64)
+        place[order] = np.arange(order.size)
+        parents, held = None, None
+        if self.generated_from is not None:
+            parent = self.generated_from[original]
+            there = np.maximum(parent, 0) + copy * self.count
+            # a conversation that runs over the end goes on at the beginning as if its earlier turns had landed
+            cut = (parent >= 0) & (turn[there] != turn)
+            parents = np.where((parent >= 0) & ~cut, place[there], -1)[order]
+            held = np.where(cut, (self.input_tokens - self.miss_decode_tokens)[original], 0)[order]
+        blocks = None
+        if self.blocks is not None:
+            blocks = replace(
+                self.blocks, original=original[order], copy=copy[order], stride=self.blocks.block_numbers
+            )
+        source = original[order]
+        return replace(
+            self,
+            arrival_s=arrival[order],
+            input_tokens=self.input_tokens[source],
+            output_tokens=self.output_tokens[source],
+            miss_prefill_tokens=self.miss_prefill_tokens[source],
+            miss_decode_tokens=self.miss_decode_tokens[source],
+            blocks=blocks,
+            generated_from=parents,
+            assumed_held_tokens=held,
+        )
+
+    def _conversation_start_s(self) -> Array:
+        """When the conversation of each request began."""
+        begun = self.arrival_s.copy()
+        if self.generated_from is not None:
+            for request, parent in enumerate(self.generated_from.tolist()):
+                if parent >= 0:
+                    begun[request] = begun[parent]
+        return begun
 
 
 def simulate_trace(
@@ -171,6 +238,9 @@ def _line_states(
     size = traffic.blocks.block_tokens
     capacity = None if decode_cache_tokens is None else max(decode_cache_tokens // size, 1)
     cached = np.array([way.decode_cache for way in scenario.ways])[requests.way]
+    nothing = np.zeros(traffic.count, dtype=np.int64)
+    held = traffic.assumed_held_tokens if traffic.assumed_held_tokens is not None else nothing
+    landing_first = np.array([way.kind is PathKind.P_MD for way in scenario.ways])[requests.way]
     parents = traffic.generated_from if traffic.generated_from is not None else np.full(traffic.count, -1)
     states = {}
     for line in scenario.lines:
@@ -179,13 +249,15 @@ def _line_states(
         total = traffic.input_tokens.astype(float)
         states[line.line] = DecodeCache(
             blocks=traffic.blocks,
-            cache=BlockCache(capacity),
+            cache=EndlessCache(traffic.blocks.block_numbers) if capacity is None else LruCache(capacity),
             input_tokens=traffic.input_tokens,
             whole_bytes=np.asarray(kv.increment_bytes(total_tokens=total, missing_tokens=total), dtype=float),
             skipped_bytes=bytes_saved(kv, longest_tokens=int(total.max()), block_tokens=size),
             uses_cache=cached,
             generated_from=parents,
             output_tokens=traffic.output_tokens,
+            answered_after_landing=landing_first,
+            assumed_held_tokens=held,
         )
     return states
 

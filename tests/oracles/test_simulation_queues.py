@@ -134,6 +134,16 @@ def test_mg1_ps_number_is_geometric() -> None:
         agrees(mean_of((found == n).astype(float)), (1 - utilization) * utilization**n)
 
 
+def test_capped_sharing_has_the_many_server_mean() -> None:
+    """C = R r: as many transfers as in M/M/R; E[T] = E[z]/r (1 + D_R / (R (1 - rho))) (Lindberger 1999)."""
+    streams, utilization = 4, 0.8
+    arrival, rng = poisson(utilization * streams)
+    size = rng.exponential(1.0, REQUESTS)
+    finish = processor_sharing(arrival, size, rate_bytes_per_s=streams, transfer_limit_bytes_per_s=1.0)
+    delayed = erlang_c(streams, streams * utilization)
+    agrees(mean_of(finish - arrival), 1 + delayed / (streams * (1 - utilization)))
+
+
 def test_decoding_with_constant_step_and_few_slots_is_mdc() -> None:
     """A step time that ignores the batch makes the pool an M/M/c queue."""
     slots, utilization = 4, 0.8

@@ -17,6 +17,21 @@ def test_two_transfers_by_hand() -> None:
     np.testing.assert_allclose(finish, [12.0, 9.0])
 
 
+def test_one_transfer_alone_goes_no_faster_than_its_own_limit() -> None:
+    """10 bytes at 0.4 B/s; the second brings both to 0.4 each, which a line of 1 B/s still carries."""
+    finish = processor_sharing(
+        np.array([0.0, 5.0]), np.array([10.0, 2.0]), rate_bytes_per_s=1.0, transfer_limit_bytes_per_s=0.4
+    )
+    np.testing.assert_allclose(finish, [25.0, 10.0])
+
+
+def test_the_line_binds_once_enough_transfers_share_it() -> None:
+    finish = processor_sharing(
+        np.zeros(4), np.ones(4), rate_bytes_per_s=1.0, transfer_limit_bytes_per_s=0.4
+    )
+    np.testing.assert_allclose(finish, 4.0)
+
+
 @settings(max_examples=60, deadline=None)
 @given(transfers)
 def test_busy_period_work_is_conserved_and_smaller_goes_first(drawn: list[tuple[float, float]]) -> None:

@@ -1,0 +1,45 @@
+"""Closed form against simulation over a reduced grid; the whole grid is benchmarks/closed_form_vs_simulation.py.
+
+Tolerance: 10 % at each percentile and never more than 5 % optimistic at P99, plus the sampling error of the run.
+"""
+
+import pytest
+
+from benchmarks.closed_form_vs_simulation import Case, Comparison, compare
+
+REQUESTS = 120_000
+CLOSE = 0.10
+OPTIMISTIC = 0.05
+
+CASES = [
+    Case("skewed", 2, 0.7, 0.6),
+    Case("skewed", 8, 0.85, 0.6),
+    Case("skewed", 8, 0.5, 0.3),
+    Case("skewed", 40, 0.85, 0.85),
+    Case("flat", 4, 0.7, 0.3),
+    Case("flat", 8, 0.85, 0.85),
+    Case("flat", 40, 0.9, 0.6),
+    Case("skewed", 8, 0.7, 0.6, topology="pdd"),
+    Case("flat", 8, 0.7, 0.6, topology="pdd"),
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{c.mix}-{c.servers}-{c.topology}")
+def comparison(request: pytest.FixtureRequest) -> Comparison:
+    return compare(request.param, requests=REQUESTS, seeds=1)
+
+
+@pytest.mark.parametrize("quantile", ["p50", "p90", "p99"])
+def test_ttft_is_close(comparison: Comparison, quantile: str) -> None:
+    error, margin = comparison.error("ttft", quantile), comparison.margin("ttft", quantile)
+    assert abs(error) <= CLOSE + margin, f"{comparison.case}: {quantile} {error:+.1%} (margin {margin:.1%})"
+
+
+def test_ttft_p99_is_not_optimistic(comparison: Comparison) -> None:
+    error, margin = comparison.error("ttft", "p99"), comparison.margin("ttft", "p99")
+    assert error >= -OPTIMISTIC - margin, f"{comparison.case}: {error:+.1%} (margin {margin:.1%})"
+
+
+def test_transfer_p99_is_not_far_off(comparison: Comparison) -> None:
+    error, margin = comparison.error("transfer", "p99"), comparison.margin("transfer", "p99")
+    assert -0.15 - margin <= error <= 0.5, f"{comparison.case}: {error:+.1%} (margin {margin:.1%})"
