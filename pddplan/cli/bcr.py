@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pddplan.cli import options
+from pddplan.cli.bcr_questions import demand_of, load_inputs, load_question, plan_of, range_of, show, token_price_of
 from pddplan.cli.options import profile_dirs
-from pddplan.errors import InputError, Problem
-
-if TYPE_CHECKING:
-    from pddplan.domain.outcome import Outcome
-    from pddplan.domain.plan import Plan
-    from pddplan.domain.token_price import TokenPrice
-    from pddplan.report.text_table import Screen
-    from pddplan.sizing import Inputs
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -95,7 +86,7 @@ def compare(
         from pddplan.studies.compare import compare_topologies
         from pddplan.studies.fleet import parse_fleet
 
-        inputs = _inputs(
+        inputs = load_inputs(
             workload,
             sites,
             rps=rps,
@@ -105,20 +96,20 @@ def compare(
             model=model,
             stack=stack,
         )
-        price, assumed = _price(token_prices, token_price, inputs)
+        price, assumed = token_price_of(token_prices, token_price, inputs)
         rate = inputs.workload.arrival.rate_rps if objective == "cost" else None
         found = compare_topologies(
             inputs,
             [name.strip() for name in topologies.split(",") if name.strip()],
             baseline=baseline,
-            fixed={path.stem: _plan_of(path) for path in fixed or ()},
+            fixed={path.stem: plan_of(path) for path in fixed or ()},
             fleets=tuple(parse_fleet(text) for text in fleet or ()),
             objective=Objective(kind=objective, rate_rps=rate),
             limits=Limits(time_limit_s=time_limit),
             price=price,
             price_assumed=assumed,
         )
-        _show(
+        show(
             found,
             as_json=as_json,
             csv=csv,
@@ -176,7 +167,7 @@ def curve(
         from pddplan.report import bcr_curve
         from pddplan.studies.curve import MEMORY_PRICE_PER_GB_MONTH, bathtub_study
 
-        inputs, outcome = _question(
+        inputs, outcome = load_question(
             workload,
             sites,
             plan=plan,
@@ -189,7 +180,7 @@ def curve(
             stack=stack,
             time_limit=time_limit,
         )
-        price, assumed = _price(token_prices, token_price, inputs)
+        price, assumed = token_price_of(token_prices, token_price, inputs)
         study = bathtub_study(
             inputs,
             outcome,
@@ -200,7 +191,7 @@ def curve(
             points=points,
             memory_price_per_gb_month=MEMORY_PRICE_PER_GB_MONTH if memory_price is None else memory_price,
         )
-        _show(
+        show(
             study, as_json=as_json, csv=csv, text=bcr_curve.render, json=bcr_curve.curve_json, table=bcr_curve.curve_csv
         )
 
@@ -245,7 +236,7 @@ def sure(
         from pddplan.report import bcr_sure
         from pddplan.studies.sureness import how_sure
 
-        inputs, outcome = _question(
+        inputs, outcome = load_question(
             workload,
             sites,
             plan=plan,
@@ -263,106 +254,130 @@ def sure(
             outcome.plan,
             samples=samples,
             seed=seed,
-            ranges=dict(_range(text) for text in ranges or ()),
-            baseline=_plan_of(baseline) if baseline is not None else None,
+            ranges=dict(range_of(text) for text in ranges or ()),
+            baseline=plan_of(baseline) if baseline is not None else None,
         )
-        _show(found, as_json=as_json, csv=csv, text=bcr_sure.render, json=bcr_sure.sure_json, table=bcr_sure.sure_csv)
+        show(found, as_json=as_json, csv=csv, text=bcr_sure.render, json=bcr_sure.sure_json, table=bcr_sure.sure_csv)
 
 
-# -- shared parts ------------------------------------------------------------------------------------------------
-
-
-def _inputs(
-    workload: str,
-    sites: str | None,
-    *,
-    rps: float | None,
-    ttft: tuple[float | None, float | None, float | None],
-    tpot: float | None,
-    link: float | None,
-    model: str | None,
-    stack: str | None,
-) -> Inputs:
-    from pddplan import api
-
-    return api.load_inputs(
-        workload,
-        sites,
-        rps=rps,
-        ttft_p50_s=ttft[0],
-        ttft_p90_s=ttft[1],
-        ttft_p99_s=ttft[2],
-        tpot_s=options.in_seconds(tpot),
-        link_gbps=link,
-        llm=model,
-        stack=stack,
-    )
-
-
-def _question(
-    workload: str, sites: str | None, *, plan: Path | None, topology: str, time_limit: float, **numbers: Any
-) -> tuple[Inputs, Outcome]:
-    """The records and the outcome of a plan: read from a plan file, or sized now."""
-    from pddplan import api
-
-    if plan is not None:
-        inputs, read = api.load_plan_inputs(plan)
-        return inputs, api.evaluate_plan(inputs, read)
-    from pddplan.optimize import Limits
-
-    inputs = _inputs(workload, sites, **numbers)
-    sizing = api.size_inputs(inputs, topology=topology, limits=Limits(time_limit_s=time_limit), compare=False)
-    return inputs, sizing.outcome
-
-
-def _plan_of(path: Path) -> Plan:
-    from pddplan import api
-
-    return api.load_plan_inputs(path)[1]
-
-
-def _price(table: str, row: str | None, inputs: Inputs) -> tuple[TokenPrice, bool]:
-    from pddplan.profiles.token_prices import token_price_for, token_price_named
-
-    if row is not None:
-        return token_price_named(row, name=table), False
-    return token_price_for(inputs.workload.llm, name=table)
-
-
-def _range(text: str) -> tuple[str, tuple[float, float]]:
-    name, _, bounds = text.rpartition("=")
-    low, _, high = bounds.partition(":")
-    try:
-        return name.strip(), (float(low), float(high))
-    except ValueError:
-        raise InputError(
-            Problem(
-                what=f"cannot read the range {text!r}",
-                fix="write NAME=LOW:HIGH, for example --range 'missing tokens=0.7:1.5'",
-                where="--range",
-            )
-        ) from None
-
-
-def _show(
-    found: Any,
-    *,
-    as_json: bool,
-    csv: Path | None,
-    text: Callable[[Any, Screen], str],
-    json: Callable[[Any], Mapping[str, Any]],
-    table: Callable[[Any], str],
+@app.command("growth")
+def growth(
+    demand: Annotated[
+        str, typer.Option("--demand", help="Requests per second in each quarter, separated by commas: 4,6,9,11.5.")
+    ],
+    workload: options.WorkloadOption = "agentic-64k",
+    sites: options.SitesOption = None,
+    topology: TopologyOption = "pdd",
+    ttft_p90: options.TtftP90Option = None,
+    ttft_p99: options.TtftP99Option = None,
+    tpot: options.TpotOption = None,
+    model: ModelOption = None,
+    stack: StackOption = None,
+    time_limit: TimeLimitOption = 30.0,
+    as_json: options.JsonOption = False,
+    csv: options.CsvOption = None,
+    profiles: options.ProfilesOption = None,
 ) -> None:
-    """One result in the formats asked for."""
-    if csv is not None:
-        from pddplan.files import write_atomically
+    """A growing demand: what to add when, bought or rented, when to take a thicker line, and what it costs today.
 
-        write_atomically(csv, table(found))
-    if as_json:
-        from pddplan.report.json_plan import dump_json
+    \b
+    Examples:
+      pddplan bcr growth --demand 4,6,9,11.5
+      pddplan bcr growth --demand 4,6,9,11.5 --sites bought.yaml --csv months.csv
+    """
+    options.one_standard_output(as_json, csv)
+    with profile_dirs(profiles):
+        from pddplan.optimize import Limits
+        from pddplan.report import bcr_growth
+        from pddplan.studies.growth_path import growth_study
 
-        sys.stdout.write(dump_json(json(found)))
-    elif str(csv) != "-":
-        from pddplan.report.text_table import Screen
+        inputs = load_inputs(
+            workload,
+            sites,
+            rps=None,
+            ttft=(None, ttft_p90, ttft_p99),
+            tpot=tpot,
+            link=None,
+            model=model,
+            stack=stack,
+        )
+        found = growth_study(inputs, demand_of(demand), topology=topology, limits=Limits(time_limit_s=time_limit))
+        show(
+            found,
+            as_json=as_json,
+            csv=csv,
+            text=bcr_growth.render,
+            json=bcr_growth.growth_json,
+            table=bcr_growth.growth_csv,
+        )
 
-        sys.stdout.write(text(found, Screen.of(sys.stdout)))
+
+@app.command("regret")
+def regret(
+    workload: options.WorkloadOption = "agentic-64k",
+    sites: options.SitesOption = None,
+    topology: TopologyOption = "pdd",
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scenario", metavar="'NAME: FACTOR=VALUE, ...'", help="Instead of the usual scenarios; repeatable."
+        ),
+    ] = None,
+    carried: Annotated[
+        bool,
+        typer.Option("--carried/--strict", help="Count what a plan still carries where it breaks a promise."),
+    ] = False,
+    rps: options.RpsOption = None,
+    ttft_p90: options.TtftP90Option = None,
+    ttft_p99: options.TtftP99Option = None,
+    tpot: options.TpotOption = None,
+    link: options.LinkOption = None,
+    model: ModelOption = None,
+    stack: StackOption = None,
+    time_limit: TimeLimitOption = 30.0,
+    as_json: options.JsonOption = False,
+    csv: options.CsvOption = None,
+    profiles: options.ProfilesOption = None,
+) -> None:
+    """The best plan of each scenario, what it makes of the others, and the plan that regrets least.
+
+    \b
+    Examples:
+      pddplan bcr regret
+      pddplan bcr regret --scenario 'busy: demand=1.3' --scenario 'cold: missing tokens=2'
+    """
+    options.one_standard_output(as_json, csv)
+    with profile_dirs(profiles):
+        from pddplan.optimize import Limits
+        from pddplan.report import bcr_regret
+        from pddplan.studies.scenarios import parse_scenario, regret_study
+
+        inputs, outcome = load_question(
+            workload,
+            sites,
+            plan=None,
+            topology=topology,
+            rps=rps,
+            ttft=(None, ttft_p90, ttft_p99),
+            tpot=tpot,
+            link=link,
+            model=model,
+            stack=stack,
+            time_limit=time_limit,
+        )
+        found = regret_study(
+            inputs,
+            outcome,
+            topology=topology,
+            scenarios=[parse_scenario(text) for text in scenario] if scenario else None,
+            carried=carried,
+            limits=Limits(time_limit_s=time_limit),
+        )
+        show(
+            found,
+            as_json=as_json,
+            csv=csv,
+            text=bcr_regret.render,
+            json=bcr_regret.regret_json,
+            table=bcr_regret.regret_csv,
+        )

@@ -11,8 +11,8 @@ from pddplan.economics.bathtub import BathtubCurve
 from pddplan.economics.hit_rate import Spread, miss_tokens_at
 from pddplan.errors import DomainError
 
-_SHARP_POINTS = 3
-"""A notch recovers within this many grid points; the tub itself does not."""
+_REACH = 0.02
+"""A notch recovers within this much hit rate; the tub itself does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +102,19 @@ def read_curve(
     now_benefit: float,
     boundaries: tuple[Boundary, ...] = (),
     chunk_tokens: float | None = None,
+    packed: BathtubCurve | None = None,
     min_depth_fraction: float = 0.002,
 ) -> BathtubReading:
     """Valley, notches, break-even and present place on a curve.
 
     Formula:     valley = argmin; break-even: first h beyond the valley with B(h) >= B(0), interpolated;
-                 notch: local minimum from which the curve jumps up by min_depth within three grid points
+                 notch: local minimum of B / B_packed that rises by min_depth within 2 points of hit rate above it
     Parameters:  curve; now_hit_rate and now_benefit of the workload; boundaries from predicted_notches and their
-                 chunk_tokens; min_depth_fraction
+                 chunk_tokens; packed, the same curve with all tails packed: without it only dips that stand out
+                 against the slope of the tub are found; min_depth_fraction
     Returns:     BathtubReading
     Raises:      nothing.
-    Holds when:  the grid is finer than the notches and the tub itself is smooth over three points.
+    Holds when:  the grid is finer than the notches.
     References:  pdd, A4
     """
     relative = np.where(np.isfinite(curve.relative), curve.relative, np.inf)
@@ -123,11 +125,22 @@ def read_curve(
         valley_hit_rate=float(curve.hit_rate[valley]),
         valley_relative=float(relative[valley]),
         break_even_hit_rate=_crossing(curve.hit_rate, relative, int(above[0])) if pays else None,
-        notches=_notches(curve.hit_rate, relative, boundaries, chunk_tokens, min_depth_fraction),
+        notches=_notches(
+            curve.hit_rate,
+            relative if packed is None else _quotient(curve.benefit, packed.benefit),
+            boundaries,
+            chunk_tokens,
+            min_depth_fraction,
+        ),
         now_hit_rate=now_hit_rate,
         now_relative=float(now_benefit / curve.benefit[0]),
         in_valley=bool(now_benefit < curve.benefit[0]),
     )
+
+
+def _quotient(above: Array, below: Array) -> Array:
+    both = np.isfinite(above) & np.isfinite(below) & (below > 0)
+    return np.asarray(np.divide(above, below, out=np.ones_like(above), where=both))
 
 
 def _crossing(rates: Array, values: Array, index: int) -> float:
@@ -147,10 +160,13 @@ def _notches(
     inner = values[1:-1]
     for found_index in np.flatnonzero((inner < values[:-2]) & (inner <= values[2:])) + 1:
         index = int(found_index)
-        depth = float(values[index + 1 : index + 1 + _SHARP_POINTS].max() / values[index] - 1.0)
+        after = (rates > rates[index]) & (rates <= rates[index] + max(_REACH, rates[index + 1] - rates[index]))
+        depth = float(values[after].max() / values[index] - 1.0)
         if depth >= min_depth:
-            reach = float(rates[min(index + 2, rates.size - 1)] - rates[index])
-            near = [b for b in boundaries if -reach <= b.hit_rate - rates[index] <= reach]
+            near = sorted(
+                (b for b in boundaries if rates[index - 1] <= b.hit_rate <= rates[index] + _REACH),
+                key=lambda b: abs(b.hit_rate - rates[index]),
+            )
             found.append(_explained(float(rates[index]), depth, near, chunk_tokens))
     return tuple(found)
 
@@ -158,7 +174,7 @@ def _notches(
 def _explained(hit_rate: float, depth: float, near: list[Boundary], chunk_tokens: float | None) -> Notch:
     if not near:
         return Notch(hit_rate, depth, None, None, "no chunk boundary near")
-    boundary = near[0]  # of the most common class
+    boundary = near[0]
     chunks = boundary.full_chunks
     return Notch(
         hit_rate,

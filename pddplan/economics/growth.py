@@ -73,7 +73,8 @@ def phase_units(
                  P v^t0 + running < rent over the same months + value left at the end, else rent in those months
     Parameters:  kind, label; needed n_t, shape (months,) [units]; terms; annual_rate_fraction
     Returns:     one row per month; cash adds up to what is paid, less the value left in the last month
-    Raises:      DomainError for negative needs, or a life that is not positive.
+    Raises:      DomainError for negative needs or a life that is not positive; InputError for a passing need
+                 without rent price (rent_monthly_cost inf).
     Holds when:  rent can start and stop by the month; a unit older than its life is bought again.
     References:  brealey2020
     """
@@ -96,6 +97,14 @@ def phase_units(
             for t in range(first, months):
                 owned[t] += 1
             flow = buy
+        elif math.isinf(terms.rent_monthly_cost):
+            raise InputError(
+                Problem(
+                    what=f"{kind}: {level} units are needed for a while only, and there is no rent price",
+                    fix="give the chip a rent price, or a demand that does not fall",
+                    where=f"month {first + 1}",
+                )
+            )
         else:
             flow = rent
         for t, amount in flow.items():

@@ -30,8 +30,9 @@ class Regret:
 
     @property
     def robust(self) -> str:
-        """Plan with the smallest worst regret; the first of equals."""
-        return self.plans[int(np.argmin(self.worst))]
+        """Plan with the smallest worst regret; of equals the one with the smallest regret in all, then the first."""
+        total = self.regret.sum(axis=1)
+        return self.plans[int(np.lexsort((np.arange(total.size), total, self.worst))[0])]
 
 
 def regret_table(plans: Sequence[str], scenarios: Sequence[str], *, benefit: Array) -> Regret:

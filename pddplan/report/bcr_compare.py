@@ -134,6 +134,8 @@ def break_even_sentences(points: BreakEvens, found: BcrComparison) -> list[str]:
             texts.append(f"price of {points.decode_chip}: {now}; no price of it makes the two equal")
         else:
             texts.append(f"price of {points.decode_chip}: {now}; equal at {percent(points.price_premium, signed=True)}")
+    if points.has_line and points.line_price_factor is None:
+        texts.append("line: no price of it, not even none, makes the two equal")
     if points.line_price_factor is not None and points.line_monthly_cost is not None:
         texts.append(
             f"line: equal at {money(points.line_monthly_cost, found.currency)} a month, "
@@ -166,13 +168,12 @@ def _assumptions(found: BcrComparison, screen: Screen) -> list[str]:
             f"{short(found.price.cached_per_mtok)} cached, {short(found.price.output_per_mtok)} output per million, "
             f"in {found.price.currency}; {found.price.source}"
         )
-        for entry in found.entries:
-            if entry.outcome is not None and entry.monthly_revenue is not None and entry.name != found.baseline:
-                margin = entry.monthly_revenue - entry.outcome.cost.monthly_total
-                texts.append(
-                    f"{entry.name} at list price: revenue {money(entry.monthly_revenue, found.currency)} a month, "
-                    f"{money(margin, found.currency)} over its cost"
-                )
+        margins = [
+            f"{entry.name} {short(entry.monthly_revenue - entry.outcome.cost.monthly_total)}"
+            for entry in found.entries
+            if entry.outcome is not None and entry.monthly_revenue is not None
+        ]
+        texts.append(f"revenue at list price over cost, {found.currency} a month: {'; '.join(margins)}")
     texts.append(
         "cost per million tokens: prefill and line to input, relay and main decode to output; cached tokens bear the "
         "prefill time that their context adds"

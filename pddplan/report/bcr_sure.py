@@ -55,10 +55,9 @@ def _tornado(sure: Sureness, screen: Screen) -> list[str]:
         return []
     columns = [
         Column("one at a time", importance=0),
-        Column("from", right=True, importance=2),
-        Column("to", right=True, importance=2),
-        Column("BCR from", right=True, importance=0),
-        Column("to", right=True, importance=0),
+        Column("range", right=True, importance=2),
+        Column("BCR at low", right=True, importance=0),
+        Column("at high", right=True, importance=0),
         Column("", importance=1),
         Column("promises", importance=0),
     ]
@@ -72,8 +71,7 @@ def _row(bar: Bar, sure: Sureness, reach: float) -> list[str]:
     broken = [end for end, s in (("low", bar.at_low), ("high", bar.at_high)) if not s.holds]
     return [
         plain_text(bar.factor.name),
-        _value(bar.factor.low, bar.factor),
-        _value(bar.factor.high, bar.factor),
+        f"{short(bar.factor.low)} to {_value(bar.factor.high, bar.factor)}",
         short(bar.at_low.bcr),
         short(bar.at_high.bcr),
         tornado_bar(bar, sure.planned.bcr, reach),

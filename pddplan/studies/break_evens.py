@@ -33,6 +33,7 @@ class BreakEvens:
     price_premium_now: float | None = None
     """Price of the decode chip over the prefill chip, less one."""
     price_premium: float | None = None
+    has_line: bool = False
     line_price_factor: float | None = None
     line_monthly_cost: float | None = None
     """Cost of the plan's lines at which both are equal."""
@@ -96,6 +97,7 @@ def _line(found: BreakEvens, inputs: Inputs, *, best: Outcome, base: Outcome) ->
             lambda factor: plan_cost(plan, scale_line_prices(inputs.sites, factor), inputs.chips).monthly_total
         )
 
+    found = replace(found, has_line=True)
     factor = _factor(best, base, cost=cost)
     if factor is None:
         return found

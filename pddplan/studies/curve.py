@@ -25,6 +25,7 @@ POINTS = 401
 MEMORY_PRICE_PER_GB_MONTH = 0.3
 """Host memory for cached KV, USD per GB and month. Assumed: 5-15 USD per GB bought, over four years."""
 MEMORY_PRICE_RANGE = (0.05, 1.0)
+PACKED = "all tails packed"
 CHUNK_FACTORS = (0.5, 2.0)
 
 
@@ -80,16 +81,20 @@ def bathtub_study(
     now_rate, now_benefit = now_point(classes, serving=serving, price=priced, finance=finance)
     chunk, packing = _chunking(inputs, question, outcome)
     boundaries = predicted_notches(classes, rates, chunk_tokens=chunk, spread=spread) if chunk else ()
+    others = _alternatives(inputs, question, outcome, chunk) if chunk else {}
+    packed = None
+    if PACKED in others:
+        smooth = replace(serving, prefill_time_s=others[PACKED])
+        packed = bathtub_curve(classes, rates, serving=smooth, price=priced, finance=finance, spread=spread)
     reading = read_curve(
-        curve, now_hit_rate=now_rate, now_benefit=now_benefit, boundaries=boundaries, chunk_tokens=chunk
+        curve,
+        now_hit_rate=now_rate,
+        now_benefit=now_benefit,
+        boundaries=boundaries,
+        chunk_tokens=chunk,
+        packed=packed,
     )
-    shallower = (
-        shallower_tub(
-            classes, _alternatives(inputs, question, outcome, chunk), serving=serving, price=priced, finance=finance
-        )
-        if chunk
-        else ()
-    )
+    shallower = shallower_tub(classes, others, serving=serving, price=priced, finance=finance)
     remarks = [] if chunk else ["prefill is a measured table: its chunks are unknown, so notches are not predicted"]
     given = cache_curve if cache_curve is not None else inputs.workload.cache_curve
     cache: tuple[Move, ...] = ()
@@ -165,7 +170,7 @@ def _alternatives(
 
         return prefill_time_of(question, outcome.plan, replaced=of_pool)
 
-    found = {"all tails packed": changed(tail_packing=1.0), "no tails packed": changed(tail_packing=0.0)}
+    found = {PACKED: changed(tail_packing=1.0), "no tails packed": changed(tail_packing=0.0)}
     for factor in CHUNK_FACTORS:
         size = chunk * factor
         found[f"chunk of {size:,.0f} tokens"] = changed(chunk_tokens=size)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pddplan import api
-from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Plan
 from pddplan.domain.provenance import Basis, Provenance
+from pddplan.economics.costs import bcr
 from pddplan.economics.uncertainty import Bar, Factor, Score, Spread, Values, monte_carlo, tornado
 from pddplan.economics.unit_costs import line_tier
 from pddplan.errors import InputError, Problem, did_you_mean
@@ -110,41 +110,42 @@ def scorer(inputs: Inputs, plan: Plan, levers: Sequence[Lever]) -> Callable[[Val
     base = api.problem_of(inputs)
 
     def score(values: Values) -> Score:
-        changed, rate, questions = inputs, plan.rate_rps, []
-        for lever in levers:
-            value = values[lever.factor.name]
-            if lever.rate:
-                rate *= value
-            elif value == lever.factor.value:
-                continue
-            elif lever.inputs is not None:
-                changed = lever.inputs(changed, value)
-            elif lever.question is not None:
-                questions.append((lever.question, value))
-        question = replace(
-            base,
-            workload=changed.workload,
-            sites=changed.sites,
-            chips=changed.chips,
-            settings=changed.settings,
-            memo={},
-        )
-        for change, value in questions:
-            question = change(question, value)
-        outcome = evaluate(question, at_rate(plan, rate))
-        if outcome.keeps_promises:
-            return Score(bcr=outcome.bcr, holds=True)
-        carried = sustained_rate(question, plan, rate)
-        return Score(bcr=outcome_bcr(outcome, carried), holds=False)
+        question, rate_factor = changed_question(inputs, levers, values, base=base)
+        return score_of(question, plan, plan.rate_rps * rate_factor)
 
     return score
 
 
-def outcome_bcr(outcome: Outcome, rate_rps: float) -> float:
-    """BCR of a plan that carries another rate at the same cost."""
-    from pddplan.economics.costs import bcr
+def score_of(question: Question, plan: Plan, rate_rps: float) -> Score:
+    """BCR of a plan at a rate, counting what it carries within its promises, and whether it carries all."""
+    outcome = evaluate(question, at_rate(plan, rate_rps))
+    if outcome.keeps_promises:
+        return Score(bcr=outcome.bcr, holds=True)
+    return Score(bcr=bcr(sustained_rate(question, plan, rate_rps), outcome.cost), holds=False)
 
-    return bcr(rate_rps, outcome.cost)
+
+def changed_question(
+    inputs: Inputs, levers: Sequence[Lever], values: Values, *, base: Question
+) -> tuple[Question, float]:
+    """The question under other values of some levers, and the factor on its request rate."""
+    changed, rate_factor = inputs, 1.0
+    later: list[tuple[Callable[[Question, float], Question], float]] = []
+    for lever in levers:
+        value = values.get(lever.factor.name, lever.factor.value)
+        if lever.rate:
+            rate_factor *= value
+        elif value == lever.factor.value:
+            continue
+        elif lever.inputs is not None:
+            changed = lever.inputs(changed, value)
+        elif lever.question is not None:
+            later.append((lever.question, value))
+    question = replace(
+        base, workload=changed.workload, sites=changed.sites, chips=changed.chips, settings=changed.settings, memo={}
+    )
+    for change, value in later:
+        question = change(question, value)
+    return question, rate_factor
 
 
 def sustained_rate(question: Question, plan: Plan, rate_rps: float) -> float:

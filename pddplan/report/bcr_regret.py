@@ -1,0 +1,139 @@
+"""Regret of plans across scenarios, on the terminal, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from pddplan import __version__
+from pddplan.report.csv_costs import safe_text
+from pddplan.report.numbers import percent, plain_text, short
+from pddplan.report.text_table import Column, Screen, paragraph, table
+from pddplan.studies.scenarios import AS_PLANNED, RegretStudy
+
+SCHEMA = "pddplan-bcr-regret/1"
+_ASCII = str.maketrans({"×": "x", "·": "-", "…": "~"})
+
+
+def render(study: RegretStudy, screen: Screen) -> str:
+    """The whole report as text."""
+    blocks = [_verdict(study, screen), _table(study, screen), _plans(study, screen), _rests_on(study, screen)]
+    text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    return text.translate(_ASCII) if screen.ascii_only else text
+
+
+def verdict(study: RegretStudy) -> str:
+    """Which plan to take, in a sentence or two."""
+    regret = study.regret
+    row = regret.plans.index(regret.robust)
+    kept = int(study.holds[row].sum())
+    text = (
+        f"Plan {row + 1} is the most robust: at worst it loses {percent(float(regret.worst[row]))} of the best "
+        f"possible BCR, and it keeps all promises in {kept} of {len(regret.scenarios)} scenarios"
+    )
+    plain = next((i for i, name in enumerate(regret.plans) if AS_PLANNED in name.split(", ")), None)
+    if plain is not None and plain != row:
+        mine, other = (study.plans[regret.plans[i]].cost.monthly_total for i in (row, plain))
+        text += (
+            f". It costs {percent(mine / other - 1, signed=True)} against plan {plain + 1}, the one for things as "
+            f"planned, which keeps promises in {int(study.holds[plain].sum())}"
+        )
+    return text + "."
+
+
+def _verdict(study: RegretStudy, screen: Screen) -> list[str]:
+    return [screen.paint.good(line) for line in paragraph(plain_text(verdict(study)), width=screen.width)]
+
+
+def _table(study: RegretStudy, screen: Screen) -> list[str]:
+    regret = study.regret
+    columns = [
+        Column("plan", importance=0),
+        *(Column(plain_text(name), right=True, importance=0) for name in regret.scenarios),
+        Column("worst regret", right=True, importance=0),
+    ]
+    rows = []
+    for i, name in enumerate(regret.plans):
+        cells = [
+            short(float(regret.benefit[i, j])) + ("" if study.holds[i, j] else " !")
+            for j in range(len(regret.scenarios))
+        ]
+        mark = " <- robust" if name == regret.robust else ""
+        rows.append([str(i + 1), *cells, percent(float(regret.worst[i])) + mark])
+    title = f"BCR of each plan in each scenario   req/s per 1,000 {study.currency} a month; ! a promise breaks"
+    return [screen.paint.bold(title), *table(columns, rows, width=screen.width, paint=screen.paint)]
+
+
+def _plans(study: RegretStudy, screen: Screen) -> list[str]:
+    lines = [screen.paint.bold("PLANS")]
+    for number, (name, outcome) in enumerate(study.plans.items(), start=1):
+        pools = ", ".join(f"{p.chips} {p.chip} {p.role}" for p in outcome.plan.pools if p.instances)
+        links = ", ".join(f"{x.gbps * x.count:g} Gbit/s" for x in outcome.plan.lines if x.count)
+        text = f"{number}, best for {name}: {pools}{'; ' + links if links else ''}"
+        lines += paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
+    for name, why in study.without_plan.items():
+        lines += paragraph(plain_text(f"{name}: no plan; {why}"), width=screen.width, indent="    ", first="  ")
+    return lines
+
+
+def _rests_on(study: RegretStudy, screen: Screen) -> list[str]:
+    lines = [screen.paint.bold("SCENARIOS")]
+    for scenario in study.scenarios:
+        values = ", ".join(f"{key} = {short(value)}" for key, value in scenario.values.items()) or "nothing changed"
+        wrapped = paragraph(plain_text(f"{scenario.name}: {values}"), width=screen.width, indent="    ", first="  ")
+        lines += [screen.paint.dim(line) for line in wrapped]
+    counts = "what it still carries within them" if study.carried else "nothing"
+    text = (
+        f"a plan that breaks a promise counts with {counts} (--carried changes that); no scenario is taken as likelier"
+    )
+    return lines + [screen.paint.dim(x) for x in paragraph(text, width=screen.width, indent="    ", first="  ")]
+
+
+def regret_json(study: RegretStudy) -> dict[str, Any]:
+    """Plain data for other programs."""
+    regret = study.regret
+    return {
+        "schema": SCHEMA,
+        "pddplan_version": __version__,
+        "workload": study.workload,
+        "topology": study.topology,
+        "carried": study.carried,
+        "verdict": verdict(study),
+        "robust": regret.robust,
+        "scenarios": [{"name": s.name, "values": dict(s.values)} for s in study.scenarios],
+        "plans": [
+            {
+                "name": name,
+                "monthly_cost": study.plans[name].cost.monthly_total,
+                "bcr": regret.benefit[i].tolist(),
+                "regret": regret.regret[i].tolist(),
+                "worst_regret_fraction": float(regret.worst[i]),
+                "holds": [bool(kept) for kept in study.holds[i]],
+            }
+            for i, name in enumerate(regret.plans)
+        ],
+        "without_plan": dict(study.without_plan),
+    }
+
+
+def regret_csv(study: RegretStudy) -> str:
+    """One row per plan and scenario."""
+    regret = study.regret
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("plan", "scenario", "bcr", "regret", "holds", "monthly_cost", "currency"))
+    for i, plan in enumerate(regret.plans):
+        for j, scenario in enumerate(regret.scenarios):
+            writer.writerow(
+                (
+                    safe_text(plan),
+                    safe_text(scenario),
+                    float(regret.benefit[i, j]),
+                    float(regret.regret[i, j]),
+                    bool(study.holds[i, j]),
+                    study.plans[plan].cost.monthly_total,
+                    study.currency,
+                )
+            )
+    return buffer.getvalue()
