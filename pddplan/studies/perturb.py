@@ -131,6 +131,10 @@ class ScaledInstance:
     def basis(self) -> Basis:
         return self.base.basis
 
+    @property
+    def prefill_servers(self) -> int:
+        return self.base.prefill_servers
+
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         return self.base.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens) * self.prefill_factor
 
