@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from pddplan.errors import InfeasibleError, InputError, Problem, ProblemList, did_you_mean
 
 if TYPE_CHECKING:
+    from pddplan.performance.predict import Prediction
     from pddplan.domain.chip import Chip
     from pddplan.domain.outcome import Outcome
     from pddplan.domain.plan import Plan, Pool, Role, Shape
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pddplan.evaluate.settings import Settings
     from pddplan.optimize import Limits, Objective
     from pddplan.performance.efficiency import Efficiency
+    from pddplan.profiles.latency_table import LatencyTable
     from pddplan.sizing import Inputs, Sizing
 
 DEFAULT_WORKLOAD = "agentic-64k"
@@ -52,6 +54,7 @@ def load_inputs(
     weights_dtype: str | None = None,
     kv_dtype: str | None = None,
     speculation_depth: int = 0,
+    tables: bool = True,
     settings: Settings | None = None,
 ) -> Inputs:
     """Read the files of a question; numbers given here override those in the files.
@@ -61,6 +64,7 @@ def load_inputs(
     from pddplan.domain import workload as traffic
     from pddplan.evaluate.settings import Settings
     from pddplan.profiles.chip_profile import load_chips
+    from pddplan.profiles.latency_table import load_tables
     from pddplan.profiles.llm_profile import load_llm
     from pddplan.profiles.sites_profile import load_sites
     from pddplan.profiles.workload_profile import load_workload
@@ -78,11 +82,13 @@ def load_inputs(
     if link_gbps is not None:
         places = with_link(places, link_gbps)
     chips = load_chips(sorted({chip for site in places.sites.values() for chip in site.chips}))
+    model = load_llm(asked.llm)
     return Inputs(
         workload=asked,
         sites=places,
         chips=chips,
-        llm=load_llm(asked.llm),
+        llm=model,
+        tables=tuple(table for chip in chips.values() for table in load_tables(chip, model)) if tables else (),
         efficiencies={chip_id: _efficiency(chip, stack) for chip_id, chip in chips.items()},
         settings=settings or Settings(),
         weights_dtype=weights_dtype,
@@ -97,13 +103,20 @@ def problem_of(inputs: Inputs) -> Question:
     from pddplan.performance.instance import instance_performance
 
     def instance(pool: Pool) -> Instance:
+        chip, efficiency = inputs.chips[pool.chip], inputs.efficiencies[pool.chip]
+        weights, kv = pool.weights_dtype or inputs.weights_dtype, pool.kv_dtype or inputs.kv_dtype
+        for table in inputs.tables:
+            if _is_of(table, chip) and table.shape == pool.shape and table.suits(weights_dtype=weights, kv_dtype=kv):
+                return table.instance(
+                    chip=chip, llm=inputs.llm, efficiency=efficiency, weights_dtype=weights, kv_dtype=kv
+                )
         return instance_performance(
-            chip=inputs.chips[pool.chip],
+            chip=chip,
             llm=inputs.llm,
             shape=pool.shape,
-            efficiency=inputs.efficiencies[pool.chip],
-            weights_dtype=pool.weights_dtype or inputs.weights_dtype,
-            kv_dtype=pool.kv_dtype or inputs.kv_dtype,
+            efficiency=efficiency,
+            weights_dtype=weights,
+            kv_dtype=kv,
             speculation_depth=inputs.speculation_depth,
         )
 
@@ -128,14 +141,17 @@ def shapes_of(inputs: Inputs) -> Callable[[str, Role], Sequence[Shape]]:
     def shapes(chip_id: str, role: Role) -> Sequence[Shape]:
         key = (chip_id, str(role))
         if key not in memo:
-            memo[key] = candidate_shapes(
-                inputs.chips[chip_id],
+            chip = inputs.chips[chip_id]
+            found = candidate_shapes(
+                chip,
                 inputs.llm,
                 efficiency=inputs.efficiencies[chip_id],
                 weights_dtype=inputs.weights_dtype,
                 kv_dtype=inputs.kv_dtype,
                 context_tokens=context,
             )
+            timed = [table.shape for table in inputs.tables if _is_of(table, chip)]
+            memo[key] = list(dict.fromkeys([*timed, *found]))
         return memo[key]
 
     return shapes
@@ -165,6 +181,7 @@ def size(
     weights_dtype: str | None = None,
     kv_dtype: str | None = None,
     speculation_depth: int = 0,
+    tables: bool = True,
     settings: Settings | None = None,
 ) -> Sizing:
     """Find the best plan for a workload, and what it must be compared with.
@@ -199,6 +216,7 @@ def size(
             weights_dtype=weights_dtype,
             kv_dtype=kv_dtype,
             speculation_depth=speculation_depth,
+            tables=tables,
             settings=settings,
         )
     with clock("import solver"):
@@ -383,6 +401,12 @@ def with_link(sites: Sites, gbps: float) -> Sites:
     return replace(sites, lines=lines)
 
 
+def _is_of(table: LatencyTable, chip: Chip) -> bool:
+    from pddplan.profiles.lookup import canonical
+
+    return canonical(table.chip) in {canonical(name) for name in (chip.id, *chip.aliases)}
+
+
 def _efficiency(chip: Chip, stack: str | None) -> Efficiency:
     from pddplan.profiles.efficiency_profile import load_efficiency
 
@@ -418,3 +442,18 @@ def check_file(path: str | Path) -> str:
     from pddplan.profiles.yaml_source import load
 
     return check_document(load(path))
+
+
+def predict_table(path: str | Path, *, profiles: Sequence[str | Path] = (), stack: str | None = None) -> list[Prediction]:
+    """Predict every row of a measurement table; a row that cannot be predicted says why.
+
+    ``profiles``: folders with YAML profiles, Hugging Face configs, or ``chips.csv`` and ``models.csv`` tables.
+
+    Raises:  InputError when the table cannot be read.
+    """
+    from pddplan.performance.measurement import read_measurements
+    from pddplan.performance.predict import predict_rows
+    from pddplan.profiles.catalog import ProfileCatalog
+
+    catalog = ProfileCatalog(dirs=tuple(Path(d) for d in profiles), stack=stack)
+    return predict_rows(read_measurements(Path(path)), catalog)

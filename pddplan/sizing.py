@@ -12,6 +12,7 @@ from pddplan.domain.sites import Sites
 from pddplan.domain.workload import Workload
 from pddplan.evaluate.settings import Settings
 from pddplan.performance.efficiency import Efficiency
+from pddplan.profiles.latency_table import LatencyTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Inputs:
     efficiencies: Mapping[str, Efficiency]
     """Per chip: what the serving stack makes of it."""
     settings: Settings
+    tables: tuple[LatencyTable, ...] = ()
+    """Measured latency tables of this model on these chips; they stand in for the closed form."""
     weights_dtype: str | None = None
     kv_dtype: str | None = None
     speculation_depth: int = 0

@@ -98,8 +98,8 @@ def test_imports_point_left(path: Path) -> None:
         if part in INPUT_PACKAGES:
             allowed = other in INPUTS_MAY_USE
         elif other in INPUT_PACKAGES:
-            # profiles are read from the plan file upwards; a simulation may replay a trace
-            lowest = "simulate" if other == "traces" else "plan_file"
+            # profiles are read from the question upwards; a simulation may replay a trace
+            lowest = "simulate" if other == "traces" else "sizing"
             allowed = (layer(part) or 0) >= (layer(lowest) or 0)
         else:
             mine, theirs = layer(part), layer(other)

@@ -64,6 +64,9 @@ def size(
     weights: Annotated[str | None, typer.Option("--weights", help="Weights dtype, e.g. bf16, fp8.")] = None,
     kv: Annotated[str | None, typer.Option("--kv", help="KV cache dtype, e.g. bf16, fp8.")] = None,
     mtp: Annotated[int, typer.Option("--mtp", min=0, max=16, help="Draft tokens per step (0 = MTP off).")] = 0,
+    tables: Annotated[
+        bool, typer.Option("--tables/--no-tables", help="Let measured latency tables stand in for the formulas.")
+    ] = True,
     spare: Annotated[int, typer.Option("--spare", min=0, help="Instances every pool keeps in reserve (N+1: 1).")] = 0,
     max_utilization: Annotated[
         float, typer.Option("--max-utilization", callback=options.positive, help="No pool is planned busier than this.")
@@ -116,6 +119,7 @@ def size(
                 weights_dtype=weights,
                 kv_dtype=kv,
                 speculation_depth=mtp,
+                tables=tables,
             )
         except InfeasibleError as error:
             if as_json:
