@@ -61,7 +61,7 @@ class PassLoad:
     decode: Array
     """1 for decoding passes (captured graph, absorbed MLA), 0 for prefill passes."""
     sequences: Array
-    """Sequences of the whole instance."""
+    """Sequences of one attention rank (each has its own scheduler)."""
     rows: Array
     """Tokens of one attention rank."""
     layers: Array
@@ -201,7 +201,7 @@ class PassModel:
         reduces = self.mixers + self.feed_forwards - (moe_layers if exchanging else 0.0)
         return PassLoad(
             decode=one * float(decode),
-            sequences=batch,
+            sequences=rank_batch,
             rows=rows,
             layers=one * self.llm.layer_count,
             mixers=one * self.mixers,

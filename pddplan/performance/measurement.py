@@ -186,6 +186,8 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
     instance_chips = chips
     if disaggregated and decode_pool is not None:
         instance_chips = max(decode_pool.chips // decode_pool.workers, 1)
+        if not attention_dp and tp is not None:
+            tp = min(tp, instance_chips)
     shape = _layout(tp, pp, dp, ep, chips=instance_chips, attention_dp=attention_dp)
     prefill_shape = None
     if prefill_pool is not None:
@@ -272,9 +274,10 @@ def _pool(note: Mapping[str, str], side: str) -> PoolSize | None:
         workers, chips = int(float(note[f"{side}_workers"])), int(float(note[f"{side}_gpus"]))
     except (KeyError, ValueError):
         return None
-    # some sources write 0 workers where one worker spans all chips
-    workers = max(workers, 1)
-    return PoolSize(workers=workers, chips=chips) if chips >= workers else None
+    if workers == 0:
+        # not stated: workers of one node, as far as they divide the chips
+        workers = next(chips // size for size in (8, 4, 2, 1) if chips % size == 0) if chips else 0
+    return PoolSize(workers=workers, chips=chips) if chips >= workers > 0 else None
 
 
 def _layout(tp: int | None, pp: int, dp: int | None, ep: int | None, *, chips: int | None, attention_dp: bool) -> Shape:

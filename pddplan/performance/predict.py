@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -17,8 +18,11 @@ from pddplan.performance.forward_pass import PassTime, pass_time
 from pddplan.performance.load import PassModel, chip_key, pass_model
 from pddplan.performance.measurement import Measurement, Row
 from pddplan.performance.memory import memory_budget, sequences_in_memory
-from pddplan.performance.serving import Quantity, RunLoad, prefill_run, run_times, split_system
+from pddplan.performance.serving import RAMP_SHARE, Quantity, RunLoad, prefill_run, run_times, split_system
 
+FLEET_INPUT_TOKENS = 4096.0
+FLEET_SEQUENCES_PER_CHIP = 96.0
+"""What production averages are read with when they state neither prompt length nor batch."""
 OFFLINE_OUTPUT_TOKENS = 4e6
 OFFLINE_MIN_REQUESTS = 1500.0
 """Size of published offline runs: about so many output tokens, but not fewer requests (TensorRT-LLM's protocol)."""
@@ -107,6 +111,8 @@ def quantity_of(m: Measurement) -> Quantity:
         return Quantity.CLOSED_TTFT
     if m.mode == "static":
         return Quantity.STATIC_THROUGHPUT
+    if m.mode == "fleet_24h":
+        return Quantity.DECODE_THROUGHPUT
     return Quantity.CLOSED_THROUGHPUT if m.mode == "closed_loop" else Quantity.OFFLINE_THROUGHPUT
 
 
@@ -117,6 +123,9 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
     """
     m, model, remark = subject.measurement, subject.model, ""
     quantity = quantity_of(m)
+    if m.mode == "fleet_24h":
+        m, remark = _fleet_assumptions(m)
+        subject = replace(subject, measurement=m)
     fresh = max(m.input_tokens - m.cached_tokens, 1.0)
     output = max(m.output_tokens, 1.0)
     held = m.input_tokens + m.output_tokens / 2.0
@@ -137,6 +146,8 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
             batch = float(cap)
     whole_batch = quantity in (Quantity.OPERATORS_PREFILL, Quantity.PREFILL_LATENCY, Quantity.STATIC_THROUGHPUT)
     # in steady state b/O requests end per step, so that many prompts arrive together
+    if quantity == Quantity.INPUT_THROUGHPUT:
+        batch = float(model.shape.dp)
     together = batch if whole_batch else min(max(batch / output, float(model.shape.dp), 1.0), batch)
     chunk = np.inf if quantity == Quantity.OPERATORS_PREFILL else subject.efficiency.chunk_tokens
     prefill, passes = prefill_run(
@@ -162,6 +173,23 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
         ),
         remark,
     )
+
+
+def _fleet_assumptions(m: Measurement) -> tuple[Measurement, str]:
+    """Production averages leave much out; what is put in its place is only good for an order of magnitude."""
+    said = []
+    tokens, cached, batch = m.input_tokens, m.cached_tokens, m.batch
+    if tokens <= 0:
+        tokens = FLEET_INPUT_TOKENS
+        said.append(f"{tokens:g} input tokens assumed")
+    hits = re.search(r"([\d.]+)\s*% cache hits", m.note)
+    if hits and cached == 0:
+        cached = tokens * min(float(hits.group(1)), 99.0) / 100
+        said.append(f"{hits.group(1)} % of them cached")
+    if batch is None and not m.unit.startswith("in_"):
+        batch = FLEET_SEQUENCES_PER_CHIP * m.chips
+        said.append(f"{FLEET_SEQUENCES_PER_CHIP:g} sequences per chip assumed")
+    return replace(m, input_tokens=tokens, cached_tokens=cached, batch=batch), ", ".join(said)
 
 
 def predict_row(row: Row, catalog: Catalog) -> Prediction:
@@ -248,7 +276,8 @@ def _predict_split(row: Row, subject: Subject, catalog: Catalog) -> Prediction:
         "prefill_latency": prefill_s,
         "throughput_e2e": steady.rate_rps
         * (m.input_tokens if m.unit.startswith("in_") else m.output_tokens)
-        / (m.chips if m.per_chip else 1),
+        / (m.chips if m.per_chip else 1)
+        / RAMP_SHARE,
     }[m.kind]
     load = model.load(sequences=steady.batch_per_worker, new_tokens=1.0, cached_tokens=held, decode=True)
     terms = {name: float(v) for name, v in pass_time(load, e).main_terms().items()}

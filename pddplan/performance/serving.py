@@ -19,6 +19,10 @@ from pddplan.performance.forward_pass import PassTime, pass_time
 from pddplan.performance.load import PassLoad, PassModel, stack_loads
 
 
+RAMP_SHARE = 1.05
+"""A closed-loop run of the usual ten requests per slot loses about half a residence time in filling and draining."""
+
+
 class Quantity(IntEnum):
     """What a run reports."""
 
@@ -32,6 +36,7 @@ class Quantity(IntEnum):
     CLOSED_TTFT = 7
     OFFLINE_THROUGHPUT = 8
     INPUT_THROUGHPUT = 9
+    DECODE_THROUGHPUT = 10  # of decoding chips alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +89,7 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
     """The number a run reports, from the times of its passes.
 
     Formula:     static throughput b O / (T_p + (O-1) t); closed TPOT t + x b T_1 / O; closed throughput
-                 b O / (TTFT + (O-1) TPOT); offline O / (x T_1 + O t / b); input tokens I / T_1
+                 b O / (TTFT + (O-1) TPOT) / ramp; offline O / (x T_1 + O t / b); input tokens I / T_1
     Parameters:  run; prefill, decode: times of its passes; efficiency (interference x, host overhead)
     Returns:     shape (runs,), seconds or tokens per second
     Raises:      nothing
@@ -106,11 +111,12 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
         Quantity.DECODE_STEP: step,
         Quantity.STATIC_THROUGHPUT: run.batch * output / (total_prefill + steps * step) / run.chips,
         Quantity.CLOSED_TPOT: tpot,
-        Quantity.CLOSED_THROUGHPUT: run.batch * output / (ttft + steps * tpot) / run.chips,
+        Quantity.CLOSED_THROUGHPUT: run.batch * output / (ttft + steps * tpot) / run.chips / RAMP_SHARE,
         Quantity.CLOSED_TTFT: ttft,
         Quantity.OFFLINE_THROUGHPUT: output
         / (e.prefill_interference * total_prefill + output * step / np.maximum(run.batch, 1.0))
         / run.chips,
+        Quantity.DECODE_THROUGHPUT: run.batch / step / run.chips,
         Quantity.INPUT_THROUGHPUT: run.input_tokens / np.maximum(total_prefill, 1e-12) / run.chips,
     }
     result = np.zeros(np.broadcast(run.quantity, step, total_prefill).shape)
