@@ -48,10 +48,9 @@ def block_words(fields: Fields) -> list[str] | None:
         letters = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
         text = fields.text("hybrid_override_pattern") or ""
         unknown = sorted(set(text) - set(letters))
-        if unknown:
-            fields.fault(
-                "hybrid_override_pattern", f"has unknown letters {''.join(unknown)!r}", "use M, *, - and E only"
-            )
+        if unknown or not text:
+            what = f"has unknown letters {''.join(unknown)!r}" if unknown else "is empty"
+            fields.fault("hybrid_override_pattern", what, "use M, *, - and E only")
             return None
         return [letters[c] for c in text][:MOST_LAYERS]
     words = fields.data.get("layers_block_type")

@@ -253,36 +253,40 @@ class _Kept:
         self.fields = fields
         self.exact: set[str] = set()
         self.regexes: list[re.Pattern[str]] = []
+        self.globs: list[re.Pattern[str]] = []
         for pattern in patterns:
             self._add(pattern)
 
     def _add(self, pattern: str) -> None:
         if pattern.startswith("re:"):
-            text = pattern[3:]
+            text, kind = pattern[3:], self.regexes
         elif "*" in pattern or "?" in pattern:
-            text = fnmatch.translate(pattern)
+            text, kind = fnmatch.translate(pattern), self.globs
         else:
             self.exact.add(pattern)
             return
         try:
             if _NESTED_REPEAT.search(pattern):
                 raise re.error("nested repeats")
-            self.regexes.append(re.compile(text))
+            kind.append(re.compile(text))
         except (re.error, OverflowError, RecursionError):
             self.fields.fault("quantization_config", f"pattern {pattern!r} cannot be used", "simplify the pattern")
 
     def keeps(self, module: str) -> bool:
-        """A plain name covers a module of that name, all below it, and one whose path holds it whole."""
+        """A name or glob covers a module and all below it; a plain name also one whose path holds it whole."""
         parts = module.split(".")
         for start in range(len(parts)):
             for end in range(start + 1, len(parts) + 1):
                 if ".".join(parts[start:end]) in self.exact:
                     return True
-        return any(regex.match(module) for regex in self.regexes)
+        above = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        return any(regex.match(module) for regex in self.regexes) or any(
+            glob.match(name) for glob in self.globs for name in above
+        )
 
     def share(self, part: str, layers: int) -> float:
         """Share of a part's modules that stay unquantised."""
-        if not self.exact and not self.regexes:
+        if not (self.exact or self.regexes or self.globs):
             return 0.0
         numbers = sorted({*range(0, layers, max(1, layers // 32)), layers - 1})
         modules = [f"{root}.{n}.{probe}" for n in numbers for probe in PROBES[part] for root in self._roots()]
