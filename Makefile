@@ -47,15 +47,18 @@ test: $(DEV_STAMP)  ## Run all tests
 check: lint types  ## Lint and type-check
 
 lint: $(DEV_STAMP)  ## ruff
-	@$(BIN)/ruff check pddplan tests
-	@$(BIN)/ruff format --check --quiet pddplan tests
+	@$(BIN)/ruff check pddplan tests docs
+	@$(BIN)/ruff format --check --quiet pddplan tests docs
 
 types: $(DEV_STAMP)  ## mypy
 	@$(BIN)/mypy
 
 format: $(DEV_STAMP)  ## Put all code into the house format
-	@$(BIN)/ruff check --fix --quiet pddplan tests
-	@$(BIN)/ruff format --quiet pddplan tests
+	@$(BIN)/ruff check --fix --quiet pddplan tests docs
+	@$(BIN)/ruff format --quiet pddplan tests docs
+
+docs: $(DEV_STAMP)  ## Write the generated parts of the documentation anew
+	@$(BIN)/python docs/generate.py
 
 cov: $(DEV_STAMP)  ## Run all tests with branch coverage
 	@$(BIN)/python -m pytest -q --cov --cov-report=term

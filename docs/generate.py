@@ -1,0 +1,233 @@
+"""Writes the parts of the documentation that code knows: run ``make docs``; tests say when they have drifted.
+
+- docs/cli.md        help texts of all commands
+- docs/profiles.md   every key of every kind of YAML file
+- docs/formulas.md   every formula, from the docstrings
+- docs/json.md       keys of plan files (the table)
+- README.md          the real output of ``pddplan size``
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDTH = "100"
+TIMES = re.compile(r"(?<=; )[\d.]+ m?s$", re.MULTILINE)
+"""Times of the solver differ from run to run; the documentation shows none."""
+
+
+@contextlib.contextmanager
+def fixed_surroundings() -> Iterator[None]:
+    """Width, no colour and no profiles of the person who runs this."""
+    wanted = {"COLUMNS": WIDTH, "NO_COLOR": "1", "XDG_CONFIG_HOME": "/nonexistent"}
+    before = {name: os.environ.get(name) for name in (*wanted, "PDDPLAN_PROFILES", "FORCE_COLOR")}
+    os.environ.update(wanted)
+    for name in ("PDDPLAN_PROFILES", "FORCE_COLOR"):
+        os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class _Utf8Text(io.StringIO):
+    encoding = "utf-8"  # type: ignore[assignment]
+
+
+def output_of(*arguments: str) -> str:
+    """What a command prints."""
+    from pddplan.cli.main import run
+
+    buffer = _Utf8Text()
+    with fixed_surroundings(), contextlib.redirect_stdout(buffer):
+        code = run(list(arguments))
+    if code:
+        raise SystemExit(f"pddplan {' '.join(arguments)} ended with {code}")
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """All commands and subcommands, in the order of the help."""
+    from pddplan.cli import app
+
+    for name, entry in app.COMMANDS.items():
+        if not entry.exists:
+            continue
+        yield (name,)
+        command: Any = app.load_command(name, entry)
+        for inner in getattr(command, "commands", {}):
+            yield (name, inner)
+
+
+def cli_page() -> str:
+    parts = [
+        "# Command line",
+        "",
+        "Generated from the help texts (`make docs`). Results go to standard output, remarks and errors to standard",
+        "error; `--json` prints JSON and nothing else. Exit codes: 0 done, 2 bad usage or input, 3 no plan keeps the",
+        "promises, 4 the solver failed, 130 interrupted.",
+        "",
+        "Shell completion: `pddplan --install-completion`.",
+        "",
+        "```text",
+        output_of("--help").rstrip(),
+        "```",
+    ]
+    for command in commands():
+        title = f"{'#' * (len(command) + 1)} pddplan {' '.join(command)}"
+        parts += ["", title, "", "```text", output_of(*command, "--help").rstrip(), "```"]
+    return "\n".join(parts) + "\n"
+
+
+def profiles_page() -> str:
+    from pddplan.profiles.kinds import KINDS
+    from pddplan.profiles.schema_docs import key_docs
+
+    parts = [
+        "# Profiles: every key of every file",
+        "",
+        "Generated from the schemas (`make docs`). `pddplan validate FILE` checks a file; `pddplan export --schema chip`",
+        "prints a JSON schema for your editor. Bundled files are good starting points: see `hardware_profiles/` and",
+        "`workloads/`, or `pddplan hardware list` and `pddplan workload list`.",
+        "",
+        "A number *with source* is written `{value: 3350, source: sheet}`, where `sheet` is a key of `sources`; `note`,",
+        "`low`, `high` and `doubtful` may follow, and an assumption must carry `low` and `high`. In files of your own a",
+        "plain number is fine too; it then counts as an assumption of yours. Unknown and repeated keys are errors.",
+        "",
+        "`<id>` stands for a name you choose, `[]` for an element of a list.",
+    ]
+    for kind, entry in KINDS.items():
+        schema = entry.schema_class()
+        about = " ".join((schema.__doc__ or "").split())
+        parts += ["", f"## {kind}", "", f"`schema: {schema.schema_name}`. {about}", ""]
+        parts += ["| key | kind | default | meaning |", "| --- | --- | --- | --- |"]
+        parts += [
+            f"| `{row.path}` | {row.kind} | {row.default} | {row.about} |".replace("|  |", "| |")
+            for row in key_docs(schema)
+            if not row.path.startswith("sources.")
+        ]
+    return "\n".join(parts) + "\n"
+
+
+PARTS = ("Formula", "Parameters", "Returns", "Raises", "Holds when", "References")
+SECTIONS = {
+    "performance": "Prefill and decode times, memory, KV bytes",
+    "queueing": "Waiting in front of a pool",
+    "network": "Lines",
+    "paths": "Latency of a path",
+    "evaluate": "A plan as a whole",
+    "economics": "Money",
+    "optimize": "Search",
+    "simulate": "Simulation",
+    "traces": "Traces",
+    "report": "Comparison",
+}
+
+
+def formulas_page() -> str:
+    """One entry per function whose docstring names a formula."""
+    parts = [
+        "# Formulas",
+        "",
+        "Generated from the code (`make docs`): each formula stands once, in the function named above it. Base units",
+        "throughout: seconds, bytes, bytes per second, FLOP, tokens. Keys of *References* are those of",
+        "[references.yaml](references.yaml).",
+    ]
+    for package, title in SECTIONS.items():
+        entries = [entry for path in sorted((ROOT / "pddplan" / package).glob("*.py")) for entry in _formulas(path)]
+        if entries:
+            parts += ["", f"## {title}", *entries]
+    return "\n".join(parts) + "\n"
+
+
+def _formulas(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    owners = [("", tree.body)] + [(f"{n.name}.", n.body) for n in tree.body if isinstance(n, ast.ClassDef)]
+    for owner, body in owners:
+        for node in body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            found = _sections(ast.get_docstring(node) or "")
+            if "Formula" not in found:
+                continue
+            name = f"{path.parent.name}.{path.stem}.{owner}{node.name}"
+            lines = ["", f"### `{name}`", "", found.pop(""), "", "```text", found.pop("Formula"), "```", ""]
+            lines += [f"- *{part}*: {' '.join(text.split())}" for part, text in found.items() if text.strip()]
+            yield "\n".join(lines)
+
+
+def _sections(docstring: str) -> dict[str, str]:
+    """Docstring parts by heading; the text before the first one under the empty name."""
+    found: dict[str, str] = {"": ""}
+    current = ""
+    for line in docstring.splitlines():
+        heading = next((part for part in PARTS if line.startswith(f"{part}:")), None)
+        if heading:
+            current, line = heading, line[len(heading) + 1 :].strip()
+            found[current] = line
+        else:
+            found[current] += f"\n{line.strip()}"
+    return {name: text.strip() for name, text in found.items()}
+
+
+def json_table() -> str:
+    from pddplan.report.json_schema import plan_keys
+
+    rows = [f"| `{name}` | {about or ' '} |" for name, about in plan_keys()]
+    return "\n".join(["| key | meaning |", "| --- | --- |", *rows])
+
+
+def size_block() -> str:
+    text = TIMES.sub("...", output_of("size"))
+    return "\n".join(["```console", "$ pddplan size", text.rstrip(), "```"])
+
+
+def with_block(text: str, name: str, block: str) -> str:
+    """Replace what stands between ``<!-- name: begin -->`` and ``<!-- name: end -->``."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise SystemExit(f"the marks of {name} are missing")
+    return f"{before}{begin}\n{block}\n{end}{after}"
+
+
+def pages() -> dict[Path, str]:
+    """All generated texts by file."""
+    readme, json_page = ROOT / "README.md", ROOT / "docs" / "json.md"
+    return {
+        ROOT / "docs" / "cli.md": cli_page(),
+        ROOT / "docs" / "profiles.md": profiles_page(),
+        ROOT / "docs" / "formulas.md": formulas_page(),
+        json_page: with_block(json_page.read_text(encoding="utf-8"), "keys", json_table()),
+        readme: with_block(readme.read_text(encoding="utf-8"), "size", size_block()),
+    }
+
+
+def main() -> int:
+    """Write the pages, or with ``--check`` only name those that have drifted."""
+    drifted = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if "--check" in sys.argv:
+        for path in drifted:
+            print(f"{path.relative_to(ROOT)} has drifted: make docs", file=sys.stderr)
+        return 1 if drifted else 0
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
