@@ -129,7 +129,7 @@ def _prefill_times(problem: Problem, pool: Pool, rows: RequestClasses) -> Array:
 def _prefill_stage(problem: Problem, pool: Pool, rows: RequestClasses) -> PrefillStage:
     return PrefillStage(
         pool=pool.id,
-        servers=pool.instances,
+        servers=pool.instances * problem.instance_of(pool).prefill_servers,
         service_s=_prefill_times(problem, pool, rows),
         shortest_first=problem.settings.discipline == "shortest-first",
     )
@@ -221,12 +221,13 @@ def _mixed_stage(
     memory_tokens = _mean(rows.input_tokens + rows.output_tokens, held)
     batch = _slots_per_instance(problem, pool, step_tokens=step_tokens, memory_tokens=memory_tokens)
     table = _step_table(problem.instance_of(pool), batch, instances=1, context_tokens=step_tokens)
+    side_by_side = problem.instance_of(pool).prefill_servers
     chunk_s = np.inf
     if chunk_tokens is not None:
         size = np.array([float(chunk_tokens)])
         context = np.array([0.5 * _mean(rows.input_tokens, through)])
         chunk_s = float(problem.instance_of(pool).prefill_time_s(new_tokens=size, cached_tokens=context)[0])
-    return MixedStage(pool.id, pool.instances, _prefill_times(problem, pool, rows), chunk_s, table)
+    return MixedStage(pool.id, pool.instances, _prefill_times(problem, pool, rows), chunk_s, table, side_by_side)
 
 
 def _line_stage(problem: Problem, plan: Plan, line_id: str) -> LineStage:

@@ -15,20 +15,20 @@ from pddplan.simulate.decoding import DecodeRun
 
 
 class _Instance:
-    """One instance: at most one prefill under way, and n sequences that decode in step."""
+    """One instance: a few prefills side by side, and n sequences that decode in step."""
 
-    __slots__ = ("active", "chunk_s", "left_s", "made", "now", "request", "step", "version")
+    __slots__ = ("active", "chunk_s", "made", "now", "prefilling", "step", "version", "worked_s")
 
     def __init__(self, step: Sequence[float], chunk_s: float) -> None:
         self.step, self.chunk_s = step, chunk_s
-        self.now = self.made = self.left_s = 0.0
-        self.request = -1
+        self.now = self.made = self.worked_s = 0.0
         self.version = 0
+        self.prefilling: list[tuple[float, int]] = []
         self.active: list[tuple[float, int]] = []
 
     def second_per_token(self) -> float:
         alone = self.step[len(self.active)]
-        return alone + self.chunk_s if self.request >= 0 else alone
+        return alone + self.chunk_s if self.prefilling else alone
 
     def stretch(self) -> float:
         """Seconds that pass per second of prefill work."""
@@ -38,13 +38,15 @@ class _Instance:
         passed = now - self.now
         if self.active:
             self.made += passed / self.second_per_token()
-        if self.request >= 0:
-            self.left_s -= passed / self.stretch()
+        if self.prefilling:
+            self.worked_s += passed / self.stretch()
         self.now = now
 
     def next_event(self) -> tuple[float, bool]:
-        """When something ends here next, and whether it is the prefill."""
-        ends = self.now + max(self.left_s, 0.0) * self.stretch() if self.request >= 0 else np.inf
+        """When something ends here next, and whether it is a prefill."""
+        ends = np.inf
+        if self.prefilling:
+            ends = self.now + max(self.prefilling[0][0] - self.worked_s, 0.0) * self.stretch()
         if self.active:
             left = max(self.active[0][0] - self.made, 0.0)
             done = self.now + left * self.second_per_token() if left > 0 else self.now
@@ -61,6 +63,7 @@ def mixed_batch(
     instances: int,
     second_per_token: Sequence[float],
     chunk_s: float,
+    side_by_side: int = 1,
 ) -> tuple[Array, Array, DecodeRun]:
     """Replay an aggregated pool: start and end of prefill, and the decoding of each request.
 
@@ -70,7 +73,7 @@ def mixed_batch(
                  without prefill a token takes tau(b). FIFO over the pool; the free instance with fewest sequences wins.
     Parameters:  arrival_s, not decreasing [s]; prefill_s >= 0, alone on an instance [s]; tokens >= 0, all of shape
                  (requests,); instances >= 1; second_per_token tau, shape (slots + 1,), per instance [s];
-                 chunk_s > 0 [s]
+                 chunk_s > 0 [s]; side_by_side: prefills that one instance works on at once
     Returns:     (prefill start, prefill end, DecodeRun), each of shape (requests,) [s]
     Raises:      DomainError on arrivals out of order, negative work or a pool without slots.
     Holds when:  chunk and decode step run one after the other (no gain from fusing them); fluid within a cycle.
@@ -79,6 +82,7 @@ def mixed_batch(
     require_stage_input(arrival_s, prefill_s, name="prefill_s")
     require_stage_input(arrival_s, tokens, name="tokens")
     require_count(instances, name="instances")
+    require_count(side_by_side, name="side_by_side")
     if not chunk_s > 0:
         raise DomainError("chunk_s", "must be greater than 0", chunk_s)
     slots = len(second_per_token) - 1
@@ -96,14 +100,19 @@ def mixed_batch(
     def schedule(number: int) -> None:
         instance = pool[number]
         instance.version += 1
-        if instance.request >= 0 or instance.active:
+        if instance.prefilling or instance.active:
             heappush(events, (instance.next_event()[0], number, instance.version))
 
     def begin(number: int, request: int, now: float) -> None:
         instance = pool[number]
         instance.move_to(now)
-        instance.request, instance.left_s = request, work[request]
+        if not instance.prefilling:
+            instance.worked_s = 0.0
+        heappush(instance.prefilling, (instance.worked_s + work[request], request))
         begun[request] = now
+
+    def has_room(instance: _Instance) -> bool:
+        return len(instance.prefilling) < side_by_side and len(instance.active) + len(instance.prefilling) < slots
 
     def play(until: float) -> None:
         while events and events[0][0] <= until:
@@ -114,8 +123,7 @@ def mixed_batch(
             prefill_ends = instance.next_event()[1]
             instance.move_to(now)
             if prefill_ends:
-                request = instance.request
-                instance.request = -1
+                instance.worked_s, request = heappop(instance.prefilling)
                 ended[request] = now
                 if not instance.active:
                     instance.made = 0.0
@@ -124,17 +132,18 @@ def mixed_batch(
             else:
                 instance.made, request = heappop(instance.active)
                 finish[request] = now
-            if waiting and instance.request < 0 and len(instance.active) < slots:
+            while waiting and has_room(instance):
                 begin(number, waiting.popleft(), now)
             schedule(number)
 
     for i, arrived in enumerate(arrival_s.tolist()):
         play(arrived)
-        chosen, fewest = -1, slots
+        chosen, fewest = -1, 2 * slots
         if not waiting:
             for number, instance in enumerate(pool):
-                if instance.request < 0 and len(instance.active) < fewest:
-                    chosen, fewest = number, len(instance.active)
+                inside = len(instance.active) + 2 * len(instance.prefilling)  # rather where no prefill is under way
+                if inside < fewest and has_room(instance):
+                    chosen, fewest = number, inside
         if chosen < 0:
             waiting.append(i)
         else:

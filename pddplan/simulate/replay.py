@@ -273,6 +273,7 @@ def _mixed(
             instances=stage.instances,
             second_per_token=stage.second_per_token,
             chunk_s=stage.chunk_s,
+            side_by_side=stage.side_by_side,
         )
         columns.prefill_start_s[rows] = begun
         columns.prefill_end_s[rows] = ended

@@ -56,6 +56,8 @@ class MixedStage:
     """Time of one full chunk."""
     second_per_token: tuple[float, ...]
     """Element b: time of one token when b sequences decode on *one* instance; shape (slots per instance + 1,)."""
+    side_by_side: int = 1
+    """Prefills that one instance works on at once."""
 
 
 @dataclass(frozen=True, slots=True)

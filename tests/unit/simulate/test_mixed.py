@@ -43,6 +43,21 @@ def test_chunks_by_hand() -> None:
     assert begun[1] == 3.0
 
 
+def test_prefills_side_by_side_by_hand() -> None:
+    """Two ranks: both prefills run at once; the answer stands still until the second is done."""
+    _, ended, run = mixed_batch(
+        np.array([0.0, 0.5]),
+        np.array([1.0, 2.0]),
+        tokens=np.array([4.0, 4.0]),
+        instances=1,
+        second_per_token=[0.0, 0.5, 0.5, 0.5],
+        chunk_s=np.inf,
+        side_by_side=2,
+    )
+    np.testing.assert_allclose(ended, [1.0, 2.5])
+    np.testing.assert_allclose(run.finish_s, [4.5, 4.5])
+
+
 @settings(max_examples=40, deadline=None)
 @given(requests, st.integers(1, 3), st.sampled_from([0.2, 1.0, np.inf]))
 def test_no_stage_runs_backwards_and_nothing_is_faster_than_alone(

@@ -1,0 +1,330 @@
+"""Fit the bundled efficiencies to public measurements, and judge the closed form on what it has not seen.
+
+    python benchmarks/fit_efficiency.py DATA                                  # fit, print the numbers and their errors
+    python benchmarks/fit_efficiency.py DATA --write-profiles                 # and write hardware_profiles/efficiency
+    python benchmarks/fit_efficiency.py DATA --report docs/validation.md      # leave out chips, models, files (minutes)
+
+DATA is a folder of tables in the schema that docs/validation.md describes, with chips.csv and models.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.errors import InputError
+from pddplan.performance.calibration import Deviation, Fit, Observations, Parameter, fit
+from pddplan.performance.measurement import Measurement, read_measurements
+from pddplan.performance.predict import run_of, subject_of
+from pddplan.performance.scores import phase_of
+from pddplan.performance.serving import stack_runs
+from pddplan.profiles.catalog import ProfileCatalog
+from pddplan.profiles.efficiency_profile import load_layers, resolve_stack
+
+NOT_MEASUREMENTS = {"chips.csv", "models.csv", "collectives.csv"}
+OPERATOR_SAMPLE = 0.4
+"""Share of operator sums used in a fit: they are many, smooth and alike."""
+OPERATOR_WEIGHT = 0.55
+SPLIT_WEIGHT = 0.7
+SEED = 20261130
+CHIP_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "a100-80g": ("a100-80g", "a100-40g", "a800-80g", "a100_sxm_40", "a100_sxm_80"),
+    "h100-sxm": ("h100-sxm", "h800-sxm"),
+}
+"""Chips that share silicon are fitted and left out together."""
+ERAS = ("eager-2023", "graphs-2024", "graphs-2025", "operators")
+
+
+def design() -> list[Parameter]:
+    """What is fitted, from which start, and at which levels it may differ.
+
+    Starts are those of performance_terms and round numbers; none comes from an earlier fit.
+    """
+    chip = (Deviation("chip", 0.10), Deviation("vendor", 0.25))
+    kernels = (*chip, Deviation("engine", 0.30))
+    measured = (Deviation("measure", 0.7),)
+
+    def stack(*, spread: float = 0.5, eager: float = 1.0, graphs: float = 1.0, operators: float = 1.0) -> tuple[Deviation, ...]:
+        means = {"eager-2023": eager, "graphs-2024": graphs, "graphs-2025": 1.0, "operators": operators}
+        return (Deviation("era", 1.0, means), Deviation("stack", spread))
+
+    return [
+        Parameter("gemm_mfu_bf16", 0.75, 0.2, chip),
+        Parameter("gemm_mfu_fp8", 0.60, 0.2, chip),
+        Parameter("gemm_mfu_fp4", 0.45, 0.3, chip),
+        Parameter("gemm_padding_tokens", 50.0, 0.7),
+        Parameter("weights_mbu", 0.80, 0.1, chip),
+        Parameter("roofline_sharpness", 3.0, 0.4),
+        Parameter("attention_mfu", 0.55, 0.2, chip),
+        Parameter("latent_decode_mfu", 0.60, 0.3),
+        Parameter("kv_mbu", 0.85, 0.1, chip),
+        Parameter("elementwise_mbu", 0.75, 0.2),
+        Parameter("experts_mfu", 0.80, 0.3, kernels),
+        Parameter("experts_padding_tokens", 50.0, 0.7),
+        Parameter("experts_mbu", 0.75, 0.2, kernels),
+        Parameter("experts_visits", 8.0, 0.5),
+        Parameter("experts_load_cv", 1.5, 0.5, measured),
+        Parameter("gemm_overhead_s", 6e-6, 0.5),
+        Parameter("attention_overhead_s", 11e-6, 0.5),
+        Parameter("attention_prefill_overhead_s", 35e-6, 0.5),
+        Parameter("experts_overhead_s", 25e-6, 0.5),
+        Parameter("elementwise_overhead_s", 3e-6, 0.5),
+        Parameter("layer_gap_s", 4e-6, 0.7, stack(eager=30.0, graphs=10.0, operators=4.0)),
+        Parameter("prefill_gap_s", 4e-6, 0.7, stack(eager=10.0, graphs=3.0, operators=4.0)),
+        Parameter("step_overhead_s", 3e-4, 0.7, stack(eager=10.0, graphs=2.0)),
+        Parameter("sequence_overhead_s", 1.5e-5, 0.7, stack(eager=3.0, graphs=2.0)),
+        Parameter("prefill_overhead_s", 3e-3, 0.7, stack(eager=5.0, graphs=2.0)),
+        Parameter("allreduce_latency_s", 4e-6, 0.3),
+        Parameter("allreduce_ring_latency_s", 18e-6, 0.3),
+        Parameter("allreduce_efficiency", 0.70, 0.15),
+        Parameter("alltoall_latency_s", 16e-6, 0.4, measured),
+        Parameter("alltoall_efficiency", 0.60, 0.2, measured),
+        Parameter("nic_latency_s", 4e-5, 0.5, measured),
+        Parameter("nic_efficiency", 0.50, 0.3, measured),
+        Parameter("prefill_interference", 0.85, 0.2, (Deviation("stack", 0.3),)),
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """All measurements that can be scored, in the order of the observations."""
+
+    measurements: tuple[Measurement, ...]
+    files: Array
+    observations: Observations
+    scored: Array
+    """True where the row counts (neither low quality nor a TTFT)."""
+    moe: Array
+    skipped: tuple[str, ...]
+
+    def column(self, name: str) -> Array:
+        return np.array([getattr(m, name) for m in self.measurements])
+
+
+def load(folder: Path) -> Data:
+    """Read all tables of a folder and turn their rows into runs."""
+    catalog = ProfileCatalog(dirs=(folder,))
+    kept, files, runs, moe, skipped = [], [], [], [], []
+    keys: dict[str, list[str]] = {name: [] for name in ("chip", "vendor", "engine", "era", "stack", "measure")}
+    weights = []
+    for path in sorted(folder.glob("*.csv")):
+        if path.name in NOT_MEASUREMENTS:
+            continue
+        rows = read_measurements(path)
+        skipped += [f"{r.where}: {r.reason}" for r in rows if r.measurement is None]
+        measured = [r.measurement for r in rows if r.measurement is not None]
+        for m in _with_split_steps(measured):
+            if m.kind == "ttft" or m.mode == "fleet_24h" or m.value is None or m.low_quality:
+                continue
+            try:
+                subject = subject_of(m, catalog)
+                run, _ = run_of(subject)
+            except InputError as fault:
+                skipped.append(f"{m.where}: {fault}")
+                continue
+            operators = m.mode == "op_composed"
+            stack = resolve_stack(m.framework, m.date, operators=operators)
+            kept.append(m)
+            files.append(path.stem)
+            runs.append(run)
+            moe.append(subject.llm.is_moe)
+            weights.append(OPERATOR_WEIGHT if operators else SPLIT_WEIGHT if m.disaggregated else 1.0)
+            keys["chip"].append(chip_group(subject.chip.id))
+            keys["vendor"].append(subject.chip.vendor)
+            keys["engine"].append(stack.engine or "other")
+            keys["era"].append(_era_of(stack.id))
+            keys["stack"].append(stack.id)
+            keys["measure"].append("operators" if operators else "runs")
+    observations = Observations(
+        runs=stack_runs(runs),
+        values=np.array([m.value for m in kept], dtype=float),
+        weights=np.array(weights),
+        keys={name: np.array(values) for name, values in keys.items()},
+        parts=_parts(kept),
+    )
+    return Data(
+        measurements=tuple(kept),
+        files=np.array(files),
+        observations=observations,
+        scored=np.ones(len(kept), dtype=bool),
+        moe=np.array(moe),
+        skipped=tuple(skipped),
+    )
+
+
+def chip_group(chip_id: str) -> str:
+    """Key of a chip at the level of chips."""
+    return next((group for group, members in CHIP_GROUPS.items() if chip_id in members), chip_id)
+
+
+def _era_of(stack_id: str) -> str:
+    layers = load_layers()
+    while stack_id not in ERAS:
+        parent = layers[stack_id].file.based_on
+        if parent is None:
+            return stack_id
+        stack_id = parent
+    return stack_id
+
+
+def _with_split_steps(measured: Sequence[Measurement]) -> Iterable[Measurement]:
+    """Split systems enter a fit by their decoding step: batch per worker by Little's law from their own rows."""
+    rate: dict[tuple[object, ...], float] = {}
+
+    def run_key(m: Measurement) -> tuple[object, ...]:
+        return (m.source, m.date, m.chip, m.weights_dtype, m.framework, m.note.split(";per chip")[0], m.batch, m.input_tokens, m.output_tokens)
+
+    for m in measured:
+        if m.disaggregated and m.kind == "throughput_e2e" and m.value is not None:
+            rate[run_key(m)] = m.value * (m.chips if m.per_chip else 1)
+    for m in measured:
+        if not m.disaggregated:
+            yield m
+        elif m.kind == "tpot" and m.value is not None and m.decode_pool is not None:
+            tokens_per_s = rate.get(run_key(m))
+            if tokens_per_s is None or m.batch is None:
+                continue
+            batch = min(tokens_per_s * m.value, m.batch) / m.decode_pool.workers
+            context = m.input_tokens + m.output_tokens / 2
+            yield replace(m, kind="decode_step", mode="static", batch=max(batch, 1.0), input_tokens=context)
+
+
+def _parts(measurements: Sequence[Measurement]) -> dict[str, Array]:
+    """Measured parts; where a source does not divide them as we do, their sum."""
+
+    def column(*names: str, where: Array) -> Array:
+        total = np.array([sum(m.parts_s.get(n, 0.0) for n in names) for m in measurements])
+        return np.where(where, total, 0.0)
+
+    latent = np.array([m.model.startswith("deepseek") for m in measurements])
+    exchanging = np.array([m.shape.dp > 1 for m in measurements])
+    return {
+        "gemm": column("gemm", where=~latent),
+        "attn": column("attn", where=~latent),
+        "gemm+attn": column("gemm", "attn", where=latent),
+        "moe": column("moe", where=~exchanging),
+        "moe+comm": column("moe", "comm", where=exchanging),
+        "comm": column("comm", where=~exchanging),
+    }
+
+
+def sample(data: Data, index: Array) -> Array:
+    """Thin out the operator sums of a fit."""
+    draw = np.random.default_rng(SEED).random(data.observations.count)
+    operators = data.observations.keys["measure"] == "operators"
+    return index[~operators[index] | (draw[index] < OPERATOR_SAMPLE)]
+
+
+def held_out(data: Data, by: str) -> Array:
+    """Predictions of every row by a fit that has not seen its chip, model or file."""
+    column = {"chip": data.observations.keys["chip"], "model": data.column("model"), "file": data.files}[by]
+    predicted = np.full(data.observations.count, np.nan)
+    everything = np.arange(data.observations.count)
+    for key in sorted(set(column)):
+        out = everything[column == key]
+        seen = sample(data, everything[column != key])
+        started = time.monotonic()
+        result = fit(data.observations.take(seen), design(), max_evaluations=25)
+        predicted[out] = result.predict(data.observations.take(out))
+        error = predicted[out] / data.observations.values[out] - 1
+        print(
+            f"left out {by} {key}: {out.size} rows, MAPE {100 * np.mean(np.abs(error)):.1f} %, "
+            f"bias {100 * np.mean(error):+.1f} %  ({time.monotonic() - started:.0f} s)",
+            file=sys.stderr,
+            flush=True,
+        )
+    return predicted
+
+
+def line(name: str, errors: Array) -> str:
+    """One row of an error table."""
+    size = np.abs(errors)
+    return (
+        f"| {name} | {errors.size:,} | {100 * size.mean():.1f} | {100 * np.median(size):.1f} | "
+        f"{100 * errors.mean():+.1f} | {100 * np.percentile(size, 90):.0f} | {100 * errors[np.argmax(size)]:+.0f} |"
+    )
+
+
+HEAD = "| {} | rows | MAPE % | median % | bias % | P90 % | worst % |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+
+
+def table(title: str, errors: Array, groups: Array) -> list[str]:
+    """Error table by group."""
+    return [HEAD.format(title), *(line(str(key), errors[groups == key]) for key in sorted(set(groups)))]
+
+
+def group_columns(data: Data) -> dict[str, Array]:
+    """What reports are grouped by."""
+    obs = data.observations
+    kinds = np.array(
+        [f"{m.kind} ({m.mode}{', split system' if m.disaggregated else ''})" for m in data.measurements]
+    )
+    return {
+        "dense / MoE": np.where(data.moe, "MoE", "dense"),
+        "operators / runs": np.char.add(np.char.add(obs.keys["measure"], " "), np.where(data.moe, "MoE", "dense")),
+        "kind and mode": kinds,
+        "phase": np.array([phase_of(m) for m in data.measurements]),
+        "weights": data.column("weights_dtype"),
+        "model": data.column("model"),
+        "chip and stack": np.array([f"{c} / {s}" for c, s in zip(obs.keys["chip"], obs.keys["stack"], strict=True)]),
+        "file": data.files,
+    }
+
+
+def write_profiles(result: Fit, folder: Path) -> None:
+    """Lay the fitted numbers out as efficiency profiles, one file per layer."""
+    from fit_efficiency_profiles import write_layers
+
+    write_layers(result, folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--write-profiles", action="store_true")
+    parser.add_argument("--report", type=Path)
+    parser.add_argument("--only", default="chip,model,file")
+    args = parser.parse_args()
+    started = time.monotonic()
+    data = load(args.data)
+    everything = np.arange(data.observations.count)
+    print(f"{data.observations.count} rows, {len(data.skipped)} skipped ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+    result = fit(data.observations.take(sample(data, everything)), design(), max_evaluations=40)
+    errors = result.predict(data.observations) / data.observations.values - 1
+    print(f"fit: cost {result.cost:.0f}, {result.evaluations} evaluations ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+    for p in result.parameters:
+        low, high = result.interval(p.name)
+        levels = [
+            f"{level} " + " ".join(f"{k} {result.factor(p.name, level, k):.2f}" for n, v, k in result.slots if (n, v) == (p.name, level))
+            for level in dict.fromkeys(v for n, v, _ in result.slots if n == p.name and v)
+        ]
+        print(f"{p.name:30} {result.value(p.name):10.4g} [{low:.4g}, {high:.4g}]  " + " | ".join(levels))
+    print("\n".join([HEAD.format("in sample"), line("all", errors)]))
+    for title, groups in group_columns(data).items():
+        print("\n".join(table(title, errors, groups)))
+    if args.write_profiles:
+        write_profiles(result, Path(__file__).resolve().parent.parent / "hardware_profiles" / "efficiency")
+    if args.report is not None or args.only != "chip,model,file":
+        predictions = {by: held_out(data, by) for by in args.only.split(",")}
+        for by, predicted in predictions.items():
+            e = predicted / data.observations.values - 1
+            print("\n".join(["", HEAD.format(f"left out by {by}"), line("all", e)]))
+            for title, groups in group_columns(data).items():
+                print("\n".join(table(title, e, groups)))
+        if args.report is not None:
+            from fit_efficiency_report import report
+
+            from pddplan.files import write_atomically
+
+            write_atomically(args.report, report(data, errors, predictions))
+
+
+if __name__ == "__main__":
+    main()
