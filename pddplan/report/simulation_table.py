@@ -47,7 +47,8 @@ def render(
         _trace(result, width=width, paint=paint),
         _remarks(result, width=width, paint=paint),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    text = "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks if block) + "\n"
+    return text.encode("ascii", "replace").decode("ascii") if ascii_only else text
 
 
 def _verdict(rows: Sequence[Row], result: SimulationResult) -> str:

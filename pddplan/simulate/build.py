@@ -315,19 +315,22 @@ def _handover_rule(
     extend_s = step_s + np.maximum(several_s - alone_s, 0.0)
     table = np.interp(np.arange(_LONGEST_EXTEND_TOKENS + 1), grid, extend_s).tolist()
     one_way_s = 0.5 * problem.sites.lines[path.line].rtt_s if path.line is not None else settings.rdma_latency_s
-    fixed_s = one_way_s + settings.handover_overhead_s
-    threshold = settings.handover_threshold_tokens if settings.handover == "catch-up" else np.inf
 
-    def rule(made: float, token_s: float) -> tuple[float, float]:
+    def last_s(tokens: float) -> float:
+        """Ids cross, and main decode takes them all in one step."""
+        return float(one_way_s + table[min(int(tokens), _LONGEST_EXTEND_TOKENS)])
+
+    def one_shot(made: float, token_s: float) -> tuple[float, float]:
+        return 0.0, last_s(made) + settings.handover_overhead_s
+
+    def catch_up(made: float, token_s: float) -> tuple[float, float]:
         outstanding, emitting_s = made, 0.0
-        round_s = fixed_s + table[min(int(outstanding), _LONGEST_EXTEND_TOKENS)]
         for _ in range(_MOST_ROUNDS):
-            caught = round_s / token_s
-            if outstanding <= threshold or caught >= outstanding:
-                break
+            round_s = last_s(outstanding) + settings.handover_overhead_s
+            sent, outstanding = outstanding, round_s / token_s
             emitting_s += round_s
-            outstanding = caught
-            round_s = fixed_s + table[min(int(outstanding), _LONGEST_EXTEND_TOKENS)]
-        return emitting_s, round_s
+            if sent <= settings.handover_threshold_tokens or outstanding >= sent:
+                break
+        return emitting_s, last_s(outstanding)
 
-    return rule
+    return one_shot if settings.handover == "one-shot" else catch_up

@@ -252,7 +252,8 @@ def _decodes(
         columns.finish_s[rows] = np.maximum(run.finish_s, run.first_token_s)
         taken_over = relayed > 0
         columns.first_token_s[rows] = np.where(taken_over, columns.first_token_s[rows], run.first_token_s)
-        columns.gap_s[rows] = np.where(taken_over, run.first_token_s - columns.silent_s[rows], 0.0)
+        # the step that takes over the relayed tokens makes the next one too: it ends when decoding starts
+        columns.gap_s[rows] = np.where(taken_over, run.start_s - columns.silent_s[rows], 0.0)
 
 
 def _mixed(

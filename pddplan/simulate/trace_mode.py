@@ -85,6 +85,7 @@ class TraceTraffic:
         unwrapped = self.arrival_s[original] - begun[original] + fresh[copy, conversation[original]]
         turn = np.floor(unwrapped / span).astype(np.int64)
         arrival = unwrapped - turn * span
+        copy_of = copy + turn * copies  # else a first turn would find what its own later turns left at the beginning
         order = np.argsort(arrival, kind="stable")
         place = np.empty(order.size, dtype=np.int64)
         place[order] = np.arange(order.size)
@@ -99,7 +100,7 @@ class TraceTraffic:
         blocks = None
         if self.blocks is not None:
             blocks = replace(
-                self.blocks, original=original[order], copy=copy[order], stride=self.blocks.block_numbers
+                self.blocks, original=original[order], copy=copy_of[order], stride=self.blocks.block_numbers
             )
         source = original[order]
         return replace(
@@ -272,12 +273,13 @@ def _cache_figures(traffic: TraceTraffic, states: Mapping[str, DecodeCache]) -> 
     for line, state in states.items():
         crossed = np.isfinite(state.missing_tokens)
         tokens = float(traffic.input_tokens[crossed].sum())
+        least = 0.5 * state.blocks.block_tokens  # less is rounding to whole blocks
         if tokens > 0:
             figures[f"{line}: decode_hit_fraction_without_lag"] = (
                 1.0 - float(traffic.miss_decode_tokens[crossed].sum()) / tokens
             )
             figures[f"{line}: decode_hit_fraction"] = 1.0 - float(state.missing_tokens[crossed].sum()) / tokens
             figures[f"{line}: lagging_requests_fraction"] = float(
-                (state.missing_tokens[crossed] > traffic.miss_decode_tokens[crossed] + state.blocks.block_tokens).mean()
+                (state.missing_tokens[crossed] > traffic.miss_decode_tokens[crossed] + least).mean()
             )
     return figures

@@ -120,7 +120,7 @@ def test_relay_path_by_hand() -> None:
     ready = landed + 0.05 + 0.2 + 0.0205
     assert journey.decode_ready_s[0] == pytest.approx(ready)
     assert journey.finish_s[0] == pytest.approx(ready + (200 - made) * STEP)
-    assert journey.gap_s[0] == pytest.approx(ready + STEP - landed)
+    assert journey.gap_s[0] == pytest.approx(ready - landed)
 
 
 def test_local_paths_by_hand() -> None:
