@@ -47,13 +47,14 @@ def list_chips(
     with profile_dirs(profiles):
         chips = list(load_chips(chip_ids()).values())
     if vendor is not None:
-        makers = {chip.vendor for chip in chips}
+        makers = {chip.vendor.casefold(): chip.vendor for chip in chips}
         chosen = [chip for chip in chips if chip.vendor.casefold() == vendor.casefold()]
         if not chosen:
+            near = did_you_mean(vendor.casefold(), makers)
             raise InputError(
                 Problem(
-                    what=f"no chip of vendor {vendor!r}{did_you_mean(vendor, makers)}",
-                    fix=f"use one of: {', '.join(sorted(makers))}",
+                    what=f"no chip of vendor {vendor!r}{near}",
+                    fix=f"use one of: {', '.join(sorted(makers.values()))}",
                 )
             )
         chips = chosen

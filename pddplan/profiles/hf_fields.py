@@ -78,11 +78,11 @@ class Fields:
         self.problems.add(what, fix=fix, where=f"{self.name}: {key}")
 
     def missing(self, *keys: str, why: str = "") -> None:
-        """Say that a field is missing; several names mean any of them."""
-        label = " or ".join(keys)
+        """Say that a field is missing; further names would do as well."""
+        others = f" ({', '.join(keys[1:])} would do as well)" if len(keys) > 1 else ""
         self.fault(
             keys[0],
-            f"{label} is missing{': ' + why if why else ''}",
+            f"{keys[0]} is missing{others}{': ' + why if why else ''}",
             f"add {keys[0]} to the config, as the model's full config file has it",
         )
 

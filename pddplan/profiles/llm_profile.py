@@ -69,6 +69,9 @@ def load_llm(name: str | Path) -> Llm:
     text = str(name)
     if text.endswith(".json"):
         return import_config(Path(text).expanduser()).llm
+    organisation, slash, tail = text.partition("/")
+    if slash and organisation and "/" not in tail and not text.endswith((".yaml", ".yml")) and not Path(text).exists():
+        text = name = tail  # as model hubs write it: organisation/model
     config = None if lookup.is_path(text) else _config_in_folders(text)
     if config is not None:
         return import_config(config, model_id=lookup.canonical(text)).llm

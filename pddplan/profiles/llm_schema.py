@@ -40,7 +40,7 @@ class GroupedBody(Strict):
     """Softmax attention with key/value heads (MHA, GQA, MQA)."""
 
     kind: Literal["grouped"]
-    """grouped"""
+    """grouped: softmax attention with key/value heads (MHA, GQA, MQA)."""
     heads: Count
     """Query heads."""
     kv_heads: Count
@@ -69,7 +69,7 @@ class LatentBody(Strict):
     """Multi-head latent attention (MLA)."""
 
     kind: Literal["latent"]
-    """latent"""
+    """latent: multi-head latent attention (MLA, with an indexer DSA)."""
     heads: Count
     """Query heads."""
     kv_lora_rank: Count
@@ -94,7 +94,7 @@ class CompressedBody(Strict):
     """Compressed attention (CSA, HCA) with a window beside it."""
 
     kind: Literal["compressed"]
-    """compressed"""
+    """compressed: shared entries for several tokens (CSA, HCA), beside a window."""
     heads: Count
     """Query heads."""
     head_dim: Count
@@ -119,7 +119,7 @@ class RecurrentBody(Strict):
     """Linear attention or state-space layer with a state of fixed size."""
 
     kind: Literal["kda", "gdn", "lightning", "mamba", "mamba2"]
-    """Which recurrence: kda, gdn, lightning, mamba or mamba2."""
+    """kda, gdn, lightning, mamba, mamba2: linear attention or state-space layer with a state of fixed size."""
     heads: Count
     """Heads (value heads for gdn; channels for mamba)."""
     key_dim: Count
@@ -146,7 +146,7 @@ class DenseBody(Strict):
     """Dense feed-forward."""
 
     kind: Literal["dense"]
-    """dense"""
+    """dense: one feed-forward for all tokens."""
     width: Count
     """Inner width."""
     gated: bool = True
@@ -159,7 +159,7 @@ class MoeBody(Strict):
     """Mixture of experts."""
 
     kind: Literal["moe"]
-    """moe"""
+    """moe: mixture of experts."""
     experts: Count
     """Routed experts."""
     top_k: Count

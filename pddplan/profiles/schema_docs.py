@@ -82,10 +82,12 @@ def field_sentences(model: type[BaseModel]) -> dict[str, str]:
 def _rows(model: type[BaseModel], prefix: str, seen: frozenset[type]) -> Iterator[KeyDoc]:
     sentences = field_sentences(model)
     for name, info in model.model_fields.items():
+        if issubclass(model, Sourced) and name in Sourced.model_fields:
+            continue  # value, source, note, range and doubt are explained once for all
         path = f"{prefix}{info.alias or name}"
         yield KeyDoc(path, _kind(info.annotation), info.is_required(), _default(info), sentences.get(name, ""))
         for inner, inner_path in _inside(info.annotation, path):
-            if inner not in seen and inner is not Source and not issubclass(inner, Sourced):
+            if inner not in seen and inner is not Source:
                 yield from _rows(inner, f"{inner_path}.", seen | {inner})
 
 
