@@ -381,3 +381,53 @@ def regret(
             json=bcr_regret.regret_json,
             table=bcr_regret.regret_csv,
         )
+
+
+@app.command("fleet")
+def fleet(
+    workload: Annotated[
+        list[str], typer.Option("--workload", "-w", help="Workload: a bundled id or a YAML file; repeatable.")
+    ],
+    sites: options.SitesOption = None,
+    topology: Annotated[str, typer.Option("--topology", "-t", help="Topology of all workloads.")] = "any",
+    stack: StackOption = None,
+    time_limit: TimeLimitOption = 30.0,
+    as_json: options.JsonOption = False,
+    csv: options.CsvOption = None,
+    profiles: options.ProfilesOption = None,
+) -> None:
+    """Several workloads on one fleet: they share sites, chips, power and lines; each keeps pools of its own.
+
+    \b
+    Examples:
+      pddplan bcr fleet -w agentic-64k -w table-example
+      pddplan bcr fleet -w chat.yaml -w agents.yaml --sites inventory.yaml --csv costs.csv
+    """
+    options.one_standard_output(as_json, csv)
+    with profile_dirs(profiles):
+        from pddplan.optimize import Limits
+        from pddplan.report import bcr_fleet
+        from pddplan.studies.shared_fleet import shared_fleet
+
+        questions = [
+            load_inputs(
+                name,
+                sites,
+                rps=None,
+                ttft=(None, None, None),
+                tpot=None,
+                link=None,
+                model=None,
+                stack=stack,
+            )
+            for name in workload
+        ]
+        found = shared_fleet(questions, topology=topology, limits=Limits(time_limit_s=time_limit))
+        show(
+            found,
+            as_json=as_json,
+            csv=csv,
+            text=bcr_fleet.render,
+            json=bcr_fleet.fleet_json,
+            table=bcr_fleet.fleet_csv,
+        )

@@ -10,6 +10,7 @@ from typing import Any
 from pddplan import __version__
 from pddplan.domain.outcome import Outcome, Percentiles
 from pddplan.economics.attribution import TokenCost
+from pddplan.report.bcr_parts import bullets, joined, price_text, title
 from pddplan.report.csv_costs import safe_text
 from pddplan.report.numbers import bar, count, money, percent, plain_text, seconds, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
@@ -19,15 +20,13 @@ from pddplan.units import MONTHS_PER_YEAR
 
 SCHEMA = "pddplan-bcr-compare/1"
 BAR_CELLS = 40
-_ASCII = str.maketrans({"█": "#", "░": ".", "×": "x", "·": "-", "…": "~"})
 
 
 def render(found: BcrComparison, screen: Screen) -> str:
     """The whole report as text."""
     blocks = [_verdict(found, screen), _table(found, screen), _chart(found, screen)]
     blocks += [_break_evens(found, screen), _missing(found, screen), _assumptions(found, screen)]
-    text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-    return text.translate(_ASCII) if screen.ascii_only else text
+    return joined(blocks, screen)
 
 
 def verdict(found: BcrComparison) -> str:
@@ -77,7 +76,7 @@ def _table(found: BcrComparison, screen: Screen) -> list[str]:
     rows = [_row(entry, found) for entry in found.entries if entry.outcome is not None]
     if not rows:
         return []
-    return [screen.paint.bold("SIDE BY SIDE"), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    return [*title("SIDE BY SIDE", screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
 
 
 def _row(entry: Entry, found: BcrComparison) -> list[str]:
@@ -86,7 +85,7 @@ def _row(entry: Entry, found: BcrComparison) -> list[str]:
     kept = "" if outcome.keeps_promises else "BREAKS " + ", ".join(v.limit for v in outcome.violations)
     return [
         plain_text(entry.name) + (" (given)" if entry.fixed else ""),
-        count(entry.chips),
+        count(entry.chips) + (f" of {count(entry.chips + entry.idle_chips)}" if entry.idle_chips else ""),
         short(outcome.cost.monthly_total),
         short(outcome.goodput_rps if outcome.keeps_promises else outcome.plan.rate_rps),
         short(outcome.bcr),
@@ -109,7 +108,7 @@ def _chart(found: BcrComparison, screen: Screen) -> list[str]:
         return []
     name_width = max(len(name) for name, _ in rows)
     cells = max(min(BAR_CELLS, screen.width - name_width - 20), 10)
-    lines = [screen.paint.bold(f"BCR   req/s per 1,000 {found.currency} a month")]
+    lines = title(f"BCR   req/s per 1,000 {found.currency} a month", screen)
     for name, value in rows:
         lines.append(f"{plain_text(name):<{name_width}}  {bar(value / top, cells)}  {short(value)}")
     return lines
@@ -119,10 +118,8 @@ def _break_evens(found: BcrComparison, screen: Screen) -> list[str]:
     texts = break_even_sentences(found.break_evens, found)
     if not texts:
         return []
-    lines = [screen.paint.bold(f"BREAK-EVEN   {found.break_evens.plan} against {found.baseline}, both plans kept")]
-    for text in texts:
-        lines += paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
-    return lines
+    head = title(f"BREAK-EVEN   {found.break_evens.plan} against {found.baseline}, both plans kept", screen)
+    return head + bullets(texts, screen)
 
 
 def break_even_sentences(points: BreakEvens, found: BcrComparison) -> list[str]:
@@ -151,23 +148,14 @@ def break_even_sentences(points: BreakEvens, found: BcrComparison) -> list[str]:
 
 
 def _missing(found: BcrComparison, screen: Screen) -> list[str]:
-    lines = []
-    for entry in found.entries:
-        if entry.outcome is None:
-            text = f"{entry.name}: no plan; {entry.why_not}"
-            lines += paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
-    return [screen.paint.bold("WITHOUT A PLAN"), *lines] if lines else []
+    texts = [f"{entry.name}: no plan; {entry.why_not}" for entry in found.entries if entry.outcome is None]
+    return [*title("WITHOUT A PLAN", screen), *bullets(texts, screen)] if texts else []
 
 
 def _assumptions(found: BcrComparison, screen: Screen) -> list[str]:
     texts = []
     if found.price is not None:
-        kind = "assumed, the model has no row of its own: " if found.price_assumed else ""
-        texts.append(
-            f"token prices ({kind}{found.price.model}, {found.price.date}): {short(found.price.miss_per_mtok)} missed, "
-            f"{short(found.price.cached_per_mtok)} cached, {short(found.price.output_per_mtok)} output per million, "
-            f"in {found.price.currency}; {found.price.source}"
-        )
+        texts.append(price_text(found.price, assumed=found.price_assumed))
         margins = [
             f"{entry.name} {short(entry.monthly_revenue - entry.outcome.cost.monthly_total)}"
             for entry in found.entries
@@ -178,13 +166,7 @@ def _assumptions(found: BcrComparison, screen: Screen) -> list[str]:
         "cost per million tokens: prefill and line to input, relay and main decode to output; cached tokens bear the "
         "prefill time that their context adds"
     )
-    lines = [screen.paint.bold("RESTS ON")]
-    for text in texts:
-        lines += [
-            screen.paint.dim(line)
-            for line in paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
-        ]
-    return lines
+    return title("RESTS ON", screen) + bullets(texts, screen, dim=True)
 
 
 def comparison_json(found: BcrComparison) -> dict[str, Any]:
@@ -233,6 +215,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "given": entry.fixed,
         "status": "feasible" if outcome.keeps_promises else "promises broken",
         "chips": entry.chips,
+        "idle_chips": entry.idle_chips,
         "pools": [
             {"site": p.site, "role": str(p.role), "chip": p.chip, "gpus": p.chips, "instances": p.instances}
             for p in outcome.plan.pools

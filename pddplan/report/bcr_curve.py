@@ -12,6 +12,7 @@ import numpy as np
 
 from pddplan import __version__
 from pddplan.economics.moves import Move
+from pddplan.report.bcr_parts import bullets, joined, price_text, title
 from pddplan.report.line_chart import line_chart
 from pddplan.report.numbers import count, money, percent, plain_text, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
@@ -22,15 +23,13 @@ SHOWN_TOP = 2.0
 """The curve rises without bound towards 100 % hits; the plot is cut here."""
 MOST_NOTCHES = 8
 MOST_MOVES = 6
-_ASCII = str.maketrans({"•": "*", "·": ".", "┤": "|", "└": "+", "─": "-", "…": "~", "×": "x"})
 
 
 def render(study: BathtubStudy, screen: Screen) -> str:
     """The whole report as text."""
     blocks = [_verdict(study, screen), _plot(study, screen), _points(study, screen), _notches(study, screen)]
     blocks += [_moves(study, screen), _rests_on(study, screen)]
-    text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-    return text.translate(_ASCII) if screen.ascii_only else text
+    return joined(blocks, screen)
 
 
 def verdict(study: BathtubStudy) -> str:
@@ -70,9 +69,9 @@ def _plot(study: BathtubStudy, screen: Screen) -> list[str]:
     marks = {"V": (reading.valley_hit_rate, reading.valley_relative), "N": (reading.now_hit_rate, reading.now_relative)}
     if reading.break_even_hit_rate is not None:
         marks["B"] = (reading.break_even_hit_rate, 1.0)
-    title = "REVENUE PER COST against token hit rate   1 = no cache; V valley, B break-even, N now"
+    head = "REVENUE PER COST against token hit rate   1 = no cache; V valley, B break-even, N now"
     return [
-        screen.paint.bold(title),
+        *title(head, screen),
         *line_chart(
             curve.hit_rate.tolist(),
             curve.relative.tolist(),
@@ -109,32 +108,36 @@ def _points(study: BathtubStudy, screen: Screen) -> list[str]:
                 short(float(curve.prefill_s[i])),
             ]
         )
-    return [screen.paint.bold("POINTS"), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    return [*title("POINTS", screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
 
 
 def _notches(study: BathtubStudy, screen: Screen) -> list[str]:
     notches = study.reading.notches
-    lines = [screen.paint.bold("NOTCHES   dips from tail chunks")]
+    lines = title("NOTCHES   dips from tail chunks", screen)
     if not notches:
         reason = "none deep enough to matter" if study.chunk_tokens else "not known"
         if study.tail_packing is not None:
             reason += f" (tails are packed with other requests to {percent(study.tail_packing)})"
         return [*lines, f"  {reason}"]
     deepest = sorted(notches, key=lambda notch: -notch.depth_fraction)[:MOST_NOTCHES]
-    for notch in sorted(deepest, key=lambda notch: notch.hit_rate):
-        text = f"at {notch.hit_rate:.1%}, {notch.depth_fraction:.1%} deep: {notch.explanation}"
-        lines += paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
+    lines += bullets(
+        (
+            f"at {notch.hit_rate:.1%}, {notch.depth_fraction:.1%} deep: {notch.explanation}"
+            for notch in sorted(deepest, key=lambda notch: notch.hit_rate)
+        ),
+        screen,
+    )
     if len(notches) > MOST_NOTCHES:
         lines.append(f"  and {len(notches) - MOST_NOTCHES} shallower ones (all in --json and --csv)")
     return lines
 
 
 def _moves(study: BathtubStudy, screen: Screen) -> list[str]:
-    lines = [screen.paint.bold("TWO MOVES   what changes benefit from here")]
-    for title, moves in (("a shallower tub", study.shallower), ("more cache", _spread_out(study.cache))):
+    lines = title("TWO MOVES   what changes benefit from here", screen)
+    for name, moves in (("a shallower tub", study.shallower), ("more cache", _spread_out(study.cache))):
         if not moves:
             continue
-        lines.append(f"  {title}")
+        lines.append(f"  {name}")
         for move in moves:
             text = f"{move.name}: {percent(move.gain_fraction, signed=True)}"
             if move.capacity_tokens is not None:
@@ -160,12 +163,9 @@ def _signed_money(amount: float, currency: str) -> str:
 
 def _rests_on(study: BathtubStudy, screen: Screen) -> list[str]:
     price = study.price
-    kind = "assumed, the model has no row of its own: " if study.price_assumed else ""
     low, high = MEMORY_PRICE_RANGE
     texts = [
-        f"token prices ({kind}{price.model}, {price.date}): {short(price.miss_per_mtok)} missed, "
-        f"{short(price.cached_per_mtok)} cached ({percent(price.cached_over_miss)}), {short(price.output_per_mtok)} "
-        f"output per million, in {price.currency}; {price.source}",
+        price_text(price, assumed=study.price_assumed),
         "misses of all classes scale together (skew as now)"
         if study.spread == "as-now"
         else "every request hits the same share of its input",
@@ -178,11 +178,7 @@ def _rests_on(study: BathtubStudy, screen: Screen) -> list[str]:
         )
     if study.chunk_tokens:
         texts.append(f"prefill in chunks of {count(study.chunk_tokens)} tokens (serving stack profile)")
-    lines = [screen.paint.bold("RESTS ON")]
-    for text in [*texts, *study.remarks]:
-        wrapped = paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
-        lines += [screen.paint.dim(line) for line in wrapped]
-    return lines
+    return title("RESTS ON", screen) + bullets([*texts, *study.remarks], screen, dim=True)
 
 
 def curve_json(study: BathtubStudy) -> dict[str, Any]:

@@ -8,20 +8,19 @@ import math
 from typing import Any
 
 from pddplan import __version__
+from pddplan.report.bcr_parts import bullets, joined, title
 from pddplan.report.csv_costs import safe_text
 from pddplan.report.numbers import count, money, percent, plain_text, seconds, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.studies.growth_path import GrowthStudy
 
 SCHEMA = "pddplan-bcr-growth/1"
-_ASCII = str.maketrans({"×": "x", "·": "-", "…": "~"})
 
 
 def render(study: GrowthStudy, screen: Screen) -> str:
     """The whole report as text."""
     blocks = [_verdict(study, screen), _quarters(study, screen), _changes(study, screen), _rests_on(study, screen)]
-    text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-    return text.translate(_ASCII) if screen.ascii_only else text
+    return joined(blocks, screen)
 
 
 def verdict(study: GrowthStudy) -> str:
@@ -77,8 +76,8 @@ def _quarters(study: GrowthStudy, screen: Screen) -> list[str]:
                 seconds(outcome.ttft.p99),
             ]
         )
-    title = "QUARTERS   instances of each pool; cost as if all were taken at the terms of the sites file"
-    return [screen.paint.bold(title), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    head = "QUARTERS   instances of each pool; cost as if all were taken at the terms of the sites file"
+    return [*title(head, screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
 
 
 def _changes(study: GrowthStudy, screen: Screen) -> list[str]:
@@ -108,7 +107,7 @@ def _changes(study: GrowthStudy, screen: Screen) -> list[str]:
                 ]
             )
         before[row.kind] = state
-    return [screen.paint.bold("WHEN WHAT CHANGES"), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    return [*title("WHEN WHAT CHANGES", screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
 
 
 def _rests_on(study: GrowthStudy, screen: Screen) -> list[str]:
@@ -119,10 +118,7 @@ def _rests_on(study: GrowthStudy, screen: Screen) -> list[str]:
         "a unit is bought when it is needed in every month from then on and buying is cheaper; else it is rented "
         "(purchase needs purchase_price_per_chip in the sites file)",
     ]
-    lines = [screen.paint.bold("RESTS ON")]
-    for text in texts:
-        lines += [screen.paint.dim(line) for line in paragraph(text, width=screen.width, indent="    ", first="  ")]
-    return lines
+    return title("RESTS ON", screen) + bullets(texts, screen, dim=True)
 
 
 def growth_json(study: GrowthStudy) -> dict[str, Any]:

@@ -7,20 +7,19 @@ import io
 from typing import Any
 
 from pddplan import __version__
+from pddplan.report.bcr_parts import bullets, joined, title
 from pddplan.report.csv_costs import safe_text
 from pddplan.report.numbers import percent, plain_text, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.studies.scenarios import AS_PLANNED, RegretStudy
 
 SCHEMA = "pddplan-bcr-regret/1"
-_ASCII = str.maketrans({"×": "x", "·": "-", "…": "~"})
 
 
 def render(study: RegretStudy, screen: Screen) -> str:
     """The whole report as text."""
     blocks = [_verdict(study, screen), _table(study, screen), _plans(study, screen), _rests_on(study, screen)]
-    text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-    return text.translate(_ASCII) if screen.ascii_only else text
+    return joined(blocks, screen)
 
 
 def verdict(study: RegretStudy) -> str:
@@ -61,33 +60,28 @@ def _table(study: RegretStudy, screen: Screen) -> list[str]:
         ]
         mark = " <- robust" if name == regret.robust else ""
         rows.append([str(i + 1), *cells, percent(float(regret.worst[i])) + mark])
-    title = f"BCR of each plan in each scenario   req/s per 1,000 {study.currency} a month; ! a promise breaks"
-    return [screen.paint.bold(title), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    head = f"BCR of each plan in each scenario   req/s per 1,000 {study.currency} a month; ! a promise breaks"
+    return [*title(head, screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
 
 
 def _plans(study: RegretStudy, screen: Screen) -> list[str]:
-    lines = [screen.paint.bold("PLANS")]
+    texts = []
     for number, (name, outcome) in enumerate(study.plans.items(), start=1):
         pools = ", ".join(f"{p.chips} {p.chip} {p.role}" for p in outcome.plan.pools if p.instances)
         links = ", ".join(f"{x.gbps * x.count:g} Gbit/s" for x in outcome.plan.lines if x.count)
-        text = f"{number}, best for {name}: {pools}{'; ' + links if links else ''}"
-        lines += paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
-    for name, why in study.without_plan.items():
-        lines += paragraph(plain_text(f"{name}: no plan; {why}"), width=screen.width, indent="    ", first="  ")
-    return lines
+        texts.append(f"{number}, best for {name}: {pools}{'; ' + links if links else ''}")
+    texts += [f"{name}: no plan; {why}" for name, why in study.without_plan.items()]
+    return title("PLANS", screen) + bullets(texts, screen)
 
 
 def _rests_on(study: RegretStudy, screen: Screen) -> list[str]:
-    lines = [screen.paint.bold("SCENARIOS")]
+    texts = []
     for scenario in study.scenarios:
         values = ", ".join(f"{key} = {short(value)}" for key, value in scenario.values.items()) or "nothing changed"
-        wrapped = paragraph(plain_text(f"{scenario.name}: {values}"), width=screen.width, indent="    ", first="  ")
-        lines += [screen.paint.dim(line) for line in wrapped]
+        texts.append(f"{scenario.name}: {values}")
     counts = "what it still carries within them" if study.carried else "nothing"
-    text = (
-        f"a plan that breaks a promise counts with {counts} (--carried changes that); no scenario is taken as likelier"
-    )
-    return lines + [screen.paint.dim(x) for x in paragraph(text, width=screen.width, indent="    ", first="  ")]
+    texts.append(f"a plan that breaks a promise counts with {counts} (see --carried); no scenario is taken as likelier")
+    return title("SCENARIOS", screen) + bullets(texts, screen, dim=True)
 
 
 def regret_json(study: RegretStudy) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pddplan import __version__
 from pddplan.economics.uncertainty import Bar, Factor
+from pddplan.report.bcr_parts import bullets, joined, title
 from pddplan.report.csv_costs import safe_text
 from pddplan.report.numbers import percent, plain_text, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
@@ -15,14 +16,12 @@ from pddplan.studies.sureness import Sureness
 
 SCHEMA = "pddplan-bcr-sure/1"
 BAR_CELLS = 24
-_ASCII = str.maketrans({"█": "#", "▒": ":", "│": "|", "·": "-", "…": "~", "×": "x"})
 
 
 def render(sure: Sureness, screen: Screen) -> str:
     """The whole report as text."""
     blocks = [_verdict(sure, screen), _tornado(sure, screen), _influence(sure, screen), _rests_on(sure, screen)]
-    text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-    return text.translate(_ASCII) if screen.ascii_only else text
+    return joined(blocks, screen)
 
 
 def verdict(sure: Sureness) -> str:
@@ -64,7 +63,7 @@ def _tornado(sure: Sureness, screen: Screen) -> list[str]:
     reach = max(max(abs(s.bcr - sure.planned.bcr) for s in (bar.at_low, bar.at_high)) for bar in sure.bars)
     rows = [_row(bar, sure, reach) for bar in sure.bars]
     head = f"TORNADO   BCR {short(sure.planned.bcr)} req/s per 1,000 {sure.currency} a month as planned"
-    return [screen.paint.bold(head), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    return [*title(head, screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
 
 
 def _row(bar: Bar, sure: Sureness, reach: float) -> list[str]:
@@ -103,16 +102,12 @@ def _influence(sure: Sureness, screen: Screen) -> list[str]:
 
 
 def _rests_on(sure: Sureness, screen: Screen) -> list[str]:
-    lines = [screen.paint.bold("RANGES")]
-    for factor in sure.factors:
-        text = f"{factor.name}: {_value(factor.low, factor)} to {_value(factor.high, factor)}; {factor.source}"
-        wrapped = paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
-        lines += [screen.paint.dim(line) for line in wrapped]
-    text = (
+    texts = [f"{f.name}: {_value(f.low, f)} to {_value(f.high, f)}; {f.source}" for f in sure.factors]
+    texts.append(
         f"factors are independent and triangular between their ends; quasi-random draws, seed {sure.seed}; the plan is "
         "kept; BCR counts what it carries within its promises; change a range with --range 'NAME=LOW:HIGH'"
     )
-    return lines + [screen.paint.dim(line) for line in paragraph(text, width=screen.width, indent="    ", first="  ")]
+    return title("RANGES", screen) + bullets(texts, screen, dim=True)
 
 
 def sure_json(sure: Sureness) -> dict[str, Any]:

@@ -39,8 +39,12 @@ class Entry:
     cost_gain: float | None = None
     rps_gain: float | None = None
 
+    idle_chips: int = 0
+    """Chips of a given fleet that are paid for but not used."""
+
     @property
     def chips(self) -> int:
+        """Chips in service."""
         return sum(pool.chips for pool in self.outcome.plan.pools) if self.outcome else 0
 
 
@@ -95,7 +99,8 @@ def compare_topologies(
     for fleet in fleets:
         try:
             outcome = fleet_outcome(inputs, fleet, limits=limits or Limits())
-            entries.append(_entry(fleet.name, question, outcome, fixed=True, price=price))
+            entry = _entry(fleet.name, question, outcome, fixed=True, price=price)
+            entries.append(replace(entry, idle_chips=sum(fleet.chips.values()) - entry.chips))
         except (InfeasibleError, SolverError) as error:
             entries.append(Entry(fleet.name, fixed=True, outcome=None, why_not=error.what))
     for name, plan in plans.items():
