@@ -93,6 +93,8 @@ def feed_of(
     square = sent_rate_rps * payload_bytes**2
     total = float(square.sum())
     work = float((class_rate_rps * service_s).sum())
+    mean_payload, mean_service = float((sent_rate_rps * payload_bytes).sum()), float((sent_rate_rps * service_s).sum())
+    apart = payload_bytes - (service_s * mean_payload / mean_service if mean_service > 0 else 0.0)
     return Feed(
         servers=servers,
         utilization=state.utilization,
@@ -101,6 +103,7 @@ def feed_of(
         service_scv=state.service.scv,
         payload_service_s=float((square * service_s).sum()) / total if total > 0 else 0.0,
         sent_work_fraction=min(float((sent_rate_rps * service_s).sum()) / work, 1.0) if work > 0 else 0.0,
+        payload_spread=min(float((sent_rate_rps * apart**2).sum()) / total, 1.0) if total > 0 else 1.0,
         payload_square=total,
     )
 

@@ -7,8 +7,7 @@ import numpy as np
 from pddplan.domain.workload import Array
 from pddplan.queueing.erlang import erlang_c_real
 
-
-DELAY_EXPONENTS = (0.75, 0.25)
+DELAY_EXPONENTS = (0.8, 0.4)
 """Fitted once against simulated sharing, see shared_delay_probability."""
 
 
@@ -38,7 +37,7 @@ def shared_delay_probability(
 ) -> Array:
     """Chance that a transfer is slowed at all by others, as its exponential tail sees it.
 
-    Formula:     p = D^e,  e = (0.75 - 0.25 / max(R, 1)) / (1 + min(1, z/z2) / 2),  z2 = E[z^2]/E[z]
+    Formula:     p = D^e,  e = (0.8 - 0.4 / max(R, 1)) / (1 + min(1, z/z2) / 2),  z2 = E[z^2]/E[z]
     Parameters:  utilization rho >= 0; relative_size z/z2; parallel R; broadcast against each other
     Returns:     probability, broadcast shape: a large transfer is met by others more surely than a small one
     Raises:      nothing
