@@ -139,7 +139,7 @@ class KvSize:
         References:  deepseek-v32, models-md
         """
         context = np.asarray(context_tokens, dtype=np.float64)
-        total: Array = np.full(context.shape, 2.0 * self.state_bytes)
+        total: Array = np.ones(context.shape) * 2.0 * self.state_bytes
         for component in self.components:
             total = total + component.entry_bytes * component.entries_read(context)
         return total
@@ -172,7 +172,7 @@ class KvSize:
         References:  deepseek-v2
         """
         context = np.asarray(context_tokens, dtype=np.float64)
-        total: Array = np.full(context.shape, 2.0 * self.state_bytes / min(ranks, self.state_ranks))
+        total: Array = np.ones(context.shape) * 2.0 * self.state_bytes / min(ranks, self.state_ranks)
         for component in self.components:
             total = total + component.entry_bytes * component.entries_read(context) / min(ranks, component.ranks)
         return total
