@@ -305,7 +305,7 @@ def _read_options(
         block_tokens=block_tokens,
         strict=strict,
         max_skip_fraction=max_skip,
-        progress=_progress_bar() if sys.stderr.isatty() else None,
+        progress=_progress_bar("reading  ") if sys.stderr.isatty() else None,
     )
 
 
@@ -361,6 +361,7 @@ def _import(
     return import_trace(
         found,
         replace(settings, prefill_cache=near, decode_cache=far, assumed=stated, rate_rps=scale[0], scaling=scaling),
+        progress=_progress_bar("replaying") if sys.stderr.isatty() else None,
     )
 
 
@@ -401,8 +402,8 @@ def _capacity(text: str, block_tokens: int, option: str) -> int | None:
     return int(blocks)
 
 
-def _progress_bar() -> Any:
-    """Bytes read so far, on standard error."""
+def _progress_bar(doing: str) -> Any:
+    """How far a long step has come, on standard error (terminals only)."""
     from pddplan.units import MEGA
 
     last = [-1.0]
@@ -415,6 +416,6 @@ def _progress_bar() -> Any:
         end = "\n" if done == total else ""
         filled = int(30 * min(share, 1.0)) if total else 0
         text = f"[{'#' * filled}{'.' * (30 - filled)}] {share:4.0%}" if total else f"{share:,.0f} MB"
-        print(f"\rreading {text}", end=end, file=sys.stderr, flush=True)
+        print(f"\r{doing} {text}", end=end, file=sys.stderr, flush=True)
 
     return show_progress

@@ -20,7 +20,7 @@ PLAIN_FACTOR = 8
 LARGEST_PLAIN = 2**30
 MEMORY_BYTES = 512 * MIB
 """Beyond this, blocks wait in a scratch file until they are replayed."""
-CHUNK_BLOCKS = 2**21
+CHUNK_BLOCKS = 2**19
 """Blocks replayed at a time (a speed setting: results do not depend on it)."""
 
 

@@ -13,6 +13,7 @@ from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
 from pddplan.traces.blocks import CHUNK_BLOCKS
 from pddplan.traces.replay import NEVER, Ints, RequestChunk, StackReplay
+from pddplan.traces.source import Progress
 from pddplan.traces.trace import Trace
 
 CURVE_POINTS = 48
@@ -74,8 +75,13 @@ class CacheResult:
         return tuple((float(c * self.block_tokens), float(rate)) for c, rate in zip(blocks, rates, strict=True))
 
 
-def replay(trace: Trace, policy: CachePolicy, *, chunk_blocks: int = CHUNK_BLOCKS) -> CacheResult:
+def replay(
+    trace: Trace, policy: CachePolicy, *, chunk_blocks: int = CHUNK_BLOCKS, progress: Progress | None = None
+) -> CacheResult:
     """Replay all requests in order of time.
+
+    Parameters:  chunk_blocks, blocks replayed at a time (a speed setting: results do not depend on it);
+                 progress, called with the blocks replayed so far and in all
 
     Raises:  InputError when the trace has no block ids, or no times for a time to live.
     """
@@ -98,7 +104,11 @@ def replay(trace: Trace, policy: CachePolicy, *, chunk_blocks: int = CHUNK_BLOCK
     capacity = NEVER - 1 if policy.capacity_blocks is None else policy.capacity_blocks
     hits = np.zeros(trace.count, dtype=np.int64)
     needed_tokens = np.zeros(1, dtype=np.int64)
+    done = 0
     for members, chunk in _chunks(trace, chunk_blocks):
+        done += chunk.blocks.size
+        if progress is not None:
+            progress(done, trace.blocks.count)
         for number, cache in enumerate(caches):
             mine, part = (members, chunk) if assigned is None else _part(chunk, members, assigned[members] == number)
             if not mine.size:

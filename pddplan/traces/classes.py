@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ AXES = ((0.75, 1.0), (0.75, 0.7), (0.5, 0.6), (0.5, 0.6))
 """Power and weight of prefill tokens, transfer tokens, output and cached tokens (each over its mean) when cells are
 made. Powers below one keep the long tail from taking all cells; 0.75 is high enough to keep second moments, on which
 queues depend, within a few per mille on chat and agent traces."""
+ASSIGNED_AT_ONCE = 2**20
 MISS_RATE_WEIGHT = 0.4
 """Weight of log10(m / L), which keeps the shares per hit-rate bin."""
 
@@ -42,10 +44,10 @@ class Fit:
 
 def build_classes(
     *,
-    input_tokens: Array,
-    miss_prefill_tokens: Array,
-    miss_decode_tokens: Array,
-    output_tokens: Array,
+    input_tokens: NDArray[Any],
+    miss_prefill_tokens: NDArray[Any],
+    miss_decode_tokens: NDArray[Any],
+    output_tokens: NDArray[Any],
     max_classes: int = MAX_CLASSES,
 ) -> RequestClasses:
     """Classes with the means and percentiles of the requests.
@@ -54,13 +56,10 @@ def build_classes(
     Returns:     at most ``max_classes`` classes
     References:  elementary
     """
-    miss, transfer, output = (
-        np.asarray(c, dtype=np.float64) for c in (miss_prefill_tokens, miss_decode_tokens, output_tokens)
-    )
-    cached = np.asarray(input_tokens, dtype=np.float64) - miss
-    columns = np.stack([miss, transfer, output, cached])
-    few = columns.shape[1] <= max_classes
-    cell = np.arange(columns.shape[1]) if few else _cells(columns, max_classes)
+    inputs, miss = np.asarray(input_tokens), np.asarray(miss_prefill_tokens)
+    columns = (miss, np.asarray(miss_decode_tokens), np.asarray(output_tokens), inputs - miss)
+    few = miss.size <= max_classes
+    cell = np.arange(miss.size) if few else _cells(columns, max_classes)
     size = np.bincount(cell).astype(np.float64)
     weight = size / size.sum()
     means = [np.bincount(cell, weights=values) / size for values in columns]
@@ -68,8 +67,7 @@ def build_classes(
         mean if few else _pinned(np.sort(values), mean, weight)
         for values, mean in zip(columns[:3], means[:3], strict=True)
     )
-    cached_c = means[3]
-    length = np.maximum(miss_c + cached_c, transfer_c)
+    length = np.maximum(miss_c + means[3], transfer_c)
     order = np.lexsort((output_c, miss_c))
     return RequestClasses(
         weight=weight[order],
@@ -93,7 +91,11 @@ def weighted_quantile(values: Array, weight: Array, quantile: float) -> float:
 
 
 def fit_of(
-    classes: RequestClasses, *, miss_prefill_tokens: Array, miss_decode_tokens: Array, output_tokens: Array
+    classes: RequestClasses,
+    *,
+    miss_prefill_tokens: NDArray[Any],
+    miss_decode_tokens: NDArray[Any],
+    output_tokens: NDArray[Any],
 ) -> Fit:
     """Compare classes with the requests they stand for."""
     worst, where = 0.0, "none"
@@ -117,20 +119,29 @@ def fit_of(
     return Fit(worst, where)
 
 
-def _cells(columns: Array, max_classes: int) -> NDArray[np.int64]:
+def _cells(columns: Sequence[NDArray[Any]], max_classes: int) -> NDArray[np.int64]:
     """Cell of each request (see AXES for how far apart two requests are)."""
-    miss, _, _, cached = columns
-    scale = np.maximum(columns.mean(axis=1, keepdims=True), 1.0)
-    features = [
+    count = columns[0].size
+    scale = [max(float(column.mean()), 1.0) for column in columns]
+    step = max(count // SAMPLE, 1)
+    splits = _split(_points([column[::step] for column in columns], scale), max_classes)
+    cell = np.zeros(count, dtype=np.int64)
+    for start in range(0, count, ASSIGNED_AT_ONCE):
+        part = slice(start, start + ASSIGNED_AT_ONCE)
+        points, mine = _points([column[part] for column in columns], scale), cell[part]
+        for parent, child, axis, at in splits:
+            mine[(mine == parent) & (points[axis] > at)] = child
+    return np.asarray(np.unique(cell, return_inverse=True)[1], dtype=np.int64).ravel()
+
+
+def _points(columns: Sequence[NDArray[Any]], scale: Sequence[float]) -> Array:
+    """Coordinates in which cells are made, shape (axes, requests)."""
+    axes = [
         (column / unit) ** power * weight for column, unit, (power, weight) in zip(columns, scale, AXES, strict=True)
     ]
-    features.append(MISS_RATE_WEIGHT * np.log10(np.maximum(miss, 1.0) / np.maximum(miss + cached, 1.0)))
-    points = np.stack(features)
-    step = max(columns.shape[1] // SAMPLE, 1)
-    cell = np.zeros(points.shape[1], dtype=np.int64)
-    for parent, child, axis, at in _split(points[:, ::step], max_classes):
-        cell[(cell == parent) & (points[axis] > at)] = child
-    return np.asarray(np.unique(cell, return_inverse=True)[1], dtype=np.int64).ravel()
+    miss, cached = columns[0], columns[3]
+    axes.append(MISS_RATE_WEIGHT * np.log10(np.maximum(miss, 1.0) / np.maximum(miss + cached, 1.0)))
+    return np.stack(axes)
 
 
 def _split(features: Array, max_cells: int) -> list[tuple[int, int, int, float]]:
@@ -170,7 +181,7 @@ def _two_means(values: Array) -> float:
     return float((ordered[place] + ordered[place + 1]) / 2)
 
 
-def _pinned(ordered: Array, means: Array, weight: Array) -> Array:
+def _pinned(ordered: NDArray[Any], means: Array, weight: Array) -> Array:
     """Values of the cells along one quantity: their means, moved just so far that percentiles come out right."""
     order = np.argsort(means, kind="stable")
     upper = np.cumsum(weight[order])
@@ -181,7 +192,7 @@ def _pinned(ordered: Array, means: Array, weight: Array) -> Array:
     return values
 
 
-def _pin(ordered: Array, result: Array, lower: Array, upper: Array) -> Array:
+def _pin(ordered: NDArray[Any], result: Array, lower: Array, upper: Array) -> Array:
     """Give percentiles their exact value and let the other cells keep the mean."""
     weight = upper - lower
     fixed = np.zeros(result.size, dtype=bool)

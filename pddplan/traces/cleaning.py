@@ -75,8 +75,7 @@ class Cleaner:
             if self._store is None:
                 self._store = BlockStore()
             self._store.append(np.diff(rows.offsets), self._numbers.number(rows.ids))
-            rows.ids = rows.offsets = None
-        self._kept.append(rows)
+        self._kept.append(_compact(rows))
 
     def finish(
         self,
@@ -95,14 +94,14 @@ class Cleaner:
         Raises:  InputError when nothing is left, or more rows were left out than allowed.
         """
         self._check_share()
-        line = np.concatenate([rows.line for rows in self._kept]) if self._kept else np.empty(0)
-        if not line.size:
+        inputs, outputs = _joined(self._kept, "input_tokens"), _joined(self._kept, "output_tokens")
+        if inputs is None or outputs is None or not inputs.size:
             raise InputError(
                 [*self._problems[:SHOWN_PROBLEMS]]
                 or Problem(what="holds no request", fix="give a trace with at least one request", where=self.name)
             )
         time = _joined(self._kept, "time_s")
-        order = np.arange(line.size, dtype=np.int64)
+        order = np.arange(inputs.size, dtype=np.int64)
         start = None
         if time is not None:
             unit, why = resolve_unit(
@@ -115,9 +114,6 @@ class Cleaner:
             start = float(time[0] % SECONDS_PER_DAY) if calendar_time or "1970" in why else None
             time = time - time[0]
         session, hits = _joined(self._kept, "session"), _joined(self._kept, "hit_tokens")
-        inputs, outputs = _joined(self._kept, "input_tokens"), _joined(self._kept, "output_tokens")
-        assert inputs is not None
-        assert outputs is not None
         self._kept.clear()
         if self._store is not None:
             self._store.close()
@@ -273,6 +269,19 @@ def _with_oddities(trace: Trace, oddities: Counter[str]) -> Trace:
     from dataclasses import replace
 
     return replace(trace, oddities={what: count for what, count in oddities.items() if count})
+
+
+def _compact(rows: Rows) -> Rows:
+    """Good rows in little memory: what is not needed any more is dropped, token counts take four bytes."""
+    small = np.int32  # LARGEST_TOKENS fits
+    return Rows(
+        line=np.empty(0, dtype=np.int64),
+        input_tokens=rows.input_tokens.astype(small),
+        output_tokens=rows.output_tokens.astype(small),
+        time_s=rows.time_s,
+        session=rows.session,
+        hit_tokens=None if rows.hit_tokens is None else rows.hit_tokens.astype(small),
+    )
 
 
 def _joined(kept: list[Rows], name: str) -> np.ndarray | None:

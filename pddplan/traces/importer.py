@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from pddplan.domain.provenance import Basis, Provenance
-from pddplan.domain.workload import Array, Arrival, OddTraffic, Promises, RequestClasses, Workload
+from pddplan.domain.workload import Arrival, OddTraffic, Promises, RequestClasses, Workload
 from pddplan.errors import InputError, Problem
 from pddplan.traces.arrivals import ArrivalPattern, Scaling, arrival_pattern
 from pddplan.traces.caching import CachePolicy, Routing, knee
 from pddplan.traces.classes import MAX_CLASSES, Fit, bin_shares, build_classes, fit_of
 from pddplan.traces.misses import HitAssumption, Misses, find_misses
+from pddplan.traces.rows import Ints
+from pddplan.traces.source import Progress
 from pddplan.traces.trace import Trace
 
 HIT_BIN_EDGES = (0.0, 0.90, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
@@ -56,18 +58,25 @@ class Imported:
     odd_share: float
 
 
-def import_trace(trace: Trace, settings: ImportSettings) -> Imported:
+def import_trace(trace: Trace, settings: ImportSettings, *, progress: Progress | None = None) -> Imported:
     """Make a workload of a trace.
 
+    Parameters:  progress, called with the blocks replayed so far and in all
     Raises:  InputError when hit rates or the arrival rate can neither be found nor were stated.
     """
-    misses = find_misses(trace, prefill=settings.prefill_cache, decode=settings.decode_cache, assumed=settings.assumed)
+    misses = find_misses(
+        trace,
+        prefill=settings.prefill_cache,
+        decode=settings.decode_cache,
+        assumed=settings.assumed,
+        progress=progress,
+    )
     columns = {
-        "miss_prefill_tokens": misses.prefill_tokens.astype(np.float64),
-        "miss_decode_tokens": misses.decode_tokens.astype(np.float64),
-        "output_tokens": trace.output_tokens.astype(np.float64),
+        "miss_prefill_tokens": misses.prefill_tokens,
+        "miss_decode_tokens": misses.decode_tokens,
+        "output_tokens": trace.output_tokens,
     }
-    inputs = trace.input_tokens.astype(np.float64)
+    inputs = trace.input_tokens
     classes = build_classes(input_tokens=inputs, **columns, max_classes=settings.max_classes)
     fit = fit_of(classes, **columns)
     pattern = trace.given_arrival
@@ -82,7 +91,7 @@ def import_trace(trace: Trace, settings: ImportSettings) -> Imported:
     bins = tuple(float(share) for share in bin_shares(hit, HIT_BIN_EDGES))
     results: dict[str, Any] = {
         "mean_hit_fraction": _short(float(hit.mean())),
-        "token_hit_fraction": _short(float((hit * inputs).sum() / inputs.sum())),
+        "token_hit_fraction": _short(float((hit @ inputs) / inputs.sum())),
         "share_per_hit_bin": {
             f"{100 * low:g}-{100 * high:g} %": _short(share)
             for low, high, share in zip(HIT_BIN_EDGES, HIT_BIN_EDGES[1:], bins, strict=False)
@@ -113,12 +122,12 @@ def import_trace(trace: Trace, settings: ImportSettings) -> Imported:
         fit=fit,
         hit_bins=bins,
         mean_hit_fraction=float(hit.mean()),
-        token_hit_fraction=float((hit * inputs).sum() / inputs.sum()),
+        token_hit_fraction=float((hit @ inputs) / inputs.sum()),
         odd_share=odd,
     )
 
 
-def odd_share(transfer_tokens: Array, output_tokens: Array, odd: OddTraffic) -> float:
+def odd_share(transfer_tokens: Ints, output_tokens: Ints, odd: OddTraffic) -> float:
     """Share of requests with a long transfer and a short answer.
 
     Formula:     share of requests with s >= s_min and O < O_max

@@ -8,14 +8,17 @@ The decode side also holds the KV of generated tokens of earlier turns, so s is 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pddplan.domain.provenance import Basis
 from pddplan.errors import InputError, Problem
+from pddplan.traces.blocks import CHUNK_BLOCKS
 from pddplan.traces.caching import CachePolicy, CacheResult, replay
 from pddplan.traces.rows import Ints
+from pddplan.traces.source import Progress
 from pddplan.traces.trace import Trace
 
 
@@ -45,7 +48,8 @@ def find_misses(
     prefill: CachePolicy,
     decode: CachePolicy | None,
     assumed: HitAssumption | None = None,
-    chunk_blocks: int | None = None,
+    chunk_blocks: int = CHUNK_BLOCKS,
+    progress: Progress | None = None,
 ) -> Misses:
     """Missing tokens of all requests: by replay, as reported, from sessions, or as assumed.
 
@@ -54,10 +58,8 @@ def find_misses(
     """
     if assumed is not None:
         return _assumed(trace, assumed)
-    settings = {} if chunk_blocks is None else {"chunk_blocks": chunk_blocks}
     if trace.blocks is not None:
-        found = replay(trace, prefill, **settings)
-        far = None if decode is None else replay(trace, decode, **settings)
+        found, far = _both_sides(trace, prefill, decode, chunk_blocks=chunk_blocks, progress=progress)
         return Misses(
             prefill_tokens=_computed(trace.input_tokens - found.hit_tokens),
             decode_tokens=trace.input_tokens - (far.hit_tokens if far is not None else 0),
@@ -71,7 +73,9 @@ def find_misses(
     if trace.session is not None and trace.time_s is not None:
         from pddplan.traces.sessions import with_session_blocks
 
-        misses = find_misses(with_session_blocks(trace), prefill=prefill, decode=decode, chunk_blocks=chunk_blocks)
+        misses = find_misses(
+            with_session_blocks(trace), prefill=prefill, decode=decode, chunk_blocks=chunk_blocks, progress=progress
+        )
         return replace(misses, how="session ids: a turn is taken to begin with the whole input of the turn before")
     raise InputError(
         Problem(
@@ -80,6 +84,23 @@ def find_misses(
             where=trace.file,
         )
     )
+
+
+def _both_sides(
+    trace: Trace,
+    prefill: CachePolicy,
+    decode: CachePolicy | None,
+    *,
+    chunk_blocks: int,
+    progress: Progress | None,
+) -> tuple[CacheResult, CacheResult | None]:
+    """Both caches at a time where there are two cores: the work is in numpy, which lets go of the interpreter."""
+    if decode is None:
+        return replay(trace, prefill, chunk_blocks=chunk_blocks, progress=progress), None
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        near = pool.submit(replay, trace, prefill, chunk_blocks=chunk_blocks, progress=progress)
+        far = pool.submit(replay, trace, decode, chunk_blocks=chunk_blocks)
+        return near.result(), far.result()
 
 
 def _assumed(trace: Trace, assumed: HitAssumption) -> Misses:

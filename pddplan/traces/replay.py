@@ -14,14 +14,16 @@ How depths are found without walking a list:
 - Live slots above a run = all slots above it, less those that earlier requests killed. The latter is a sum over
   earlier runs with a higher slot: a weighted count of inversions, found in log2(runs) vectorised sweeps.
 
-Cost: O(n log n) for n blocks, in numpy throughout. Requests are fed in chunks; the live slots are renumbered
-after each chunk, and results do not depend on where chunks end.
+- Which slots are live is kept as one bit each, so that the live slots above any older slot are a popcount away.
+
+Cost: O(n log n) for n blocks, in numpy throughout. Requests are fed in chunks; results do not depend on where
+chunks end. Memory: 8 bytes per distinct block, one bit per touch, and 8 to 20 bytes per request.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +34,11 @@ Ints = NDArray[np.int64]
 Number = TypeVar("Number", np.int32, np.float64)
 NEVER = np.int64(2**31 - 1)
 """Depth of a block that no cache holds: seen for the first time, or expired."""
+LARGEST_INT32 = 2**31 - 1
+WORD_BITS = 64
 _START_SIZE = 1024
+BRUTE_BITS = 6
+"""Inversions inside blocks of 2**6 elements are counted by comparing all pairs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,19 +76,20 @@ class StackReplay:
         """
         self.block_tokens, self.keep_generated, self.ttl_s = block_tokens, keep_generated, ttl_s
         self.requests = 0
-        self._slot = np.full(_START_SIZE, -1, dtype=np.int32)  # of each block number, -1 = never seen
+        self._slot: NDArray[Any] = np.full(_START_SIZE, -1, dtype=np.int32)  # of each block number
         self._toucher = np.full(_START_SIZE, -1, dtype=np.int32)  # last request that touched it
-        self._stack = np.empty(0, dtype=np.int32)  # block number in each live slot; -(request + 1) for generated
+        self._slots = SlotBits()
         # per request, over all chunks: needed to recognise the next turn of a conversation
         self._input = np.empty(0, dtype=np.int32)
         self._output = np.empty(0, dtype=np.int32)
         self._time = np.empty(0, dtype=np.float64)
-        self._generated_slot = np.empty(0, dtype=np.int32)  # highest slot of its generated blocks, -1 = none
+        # highest slot of the generated blocks of each request, -1 = none
+        self._generated_slot: NDArray[Any] = np.empty(0, dtype=np.int32)
 
     @property
     def live_blocks(self) -> int:
         """Distinct blocks seen so far: the capacity that never evicts."""
-        return int(self._stack.size)
+        return self._slots.live
 
     def feed(self, chunk: RequestChunk) -> Depths:
         """Depths of the blocks of these requests, and update of the cache."""
@@ -107,15 +114,15 @@ class StackReplay:
 
     def _feed(self, chunk: RequestChunk, request: Ints, lengths: Ints) -> tuple[Ints, Ints]:
         count, blocks = chunk.blocks.size, chunk.blocks
-        base_request, live = self.requests, self._stack.size
+        base_request, filled = self.requests, self._slots.filled
         generated = self._generated_blocks(chunk, lengths)
 
         # slots: request after request; inside a request generated blocks lowest, then blocks from last to first
         end = np.cumsum(lengths + generated)
-        top = live + end - 1
+        top = filled + end - 1
         position = np.arange(count, dtype=np.int64) - chunk.offsets[request]
         slot = top[request] - position
-        start = live + end - lengths - generated  # slots filled before each request
+        start = filled + end - lengths - generated  # slots filled before each request
 
         previous, toucher = self._previous(blocks, request, slot)
         parent = self._parents(chunk, previous, toucher, request, lengths)
@@ -135,7 +142,7 @@ class StackReplay:
             first = found[starts]
             weight = np.bincount(run_of)
             dead = _killed_above(previous[first], request[first], weight)
-            above = start[request[first]] - 1 - previous[first] - dead
+            above = start[request[first]] - filled + self._live_above(previous[first], filled) - dead
             depths[found] = above[run_of] + 1 + (previous[first][run_of] - previous[found])
         if self.ttl_s is not None and chunk.time_s is not None:
             last = np.where(toucher >= 0, toucher, 0)
@@ -144,8 +151,16 @@ class StackReplay:
             age = chunk.time_s[request] - self._time[last]
             depths[(previous >= 0) & (age > self.ttl_s)] = NEVER
 
-        self._commit(blocks, request + base_request, slot, generated, top - lengths, previous, consumed)
+        self._commit(blocks, request + base_request, slot, generated, top - lengths, previous)
+        self._generated_slot[consumed] = -1
         return depths, parent
+
+    def _live_above(self, slot: Ints, filled: int) -> Ints:
+        """Slots above each one that were live before this chunk, minus those of this chunk up to it."""
+        new = slot >= filled
+        above = np.where(new, filled - 1 - slot, 0)
+        above[~new] = self._slots.live_above(slot[~new])
+        return np.asarray(above)
 
     def _generated_blocks(self, chunk: RequestChunk, lengths: Ints) -> Ints:
         """Blocks that a request fills with generated tokens, beyond the whole blocks of its input."""
@@ -218,39 +233,21 @@ class StackReplay:
         return previous, np.unique(owner)
 
     def _commit(
-        self,
-        blocks: Ints,
-        request: Ints,
-        slot: Ints,
-        generated: Ints,
-        generated_top: Ints,
-        previous: Ints,
-        consumed: Ints,
+        self, blocks: Ints, request: Ints, slot: Ints, generated: Ints, generated_top: Ints, previous: Ints
     ) -> None:
-        """Renumber live slots so that they are consecutive again, oldest first."""
-        live = self._stack.size
-        total = live + blocks.size + int(generated.sum())
-        holder = np.empty(total, dtype=np.int32)
-        holder[:live] = self._stack
-        owners = np.arange(self.requests, self.requests + generated.size)
-        if blocks.size != total - live:
-            generated_slots = _ranges(generated_top - generated + 1, generated)
-            holder[generated_slots] = np.repeat(-(owners + 1), generated)
-        holder[slot] = blocks
-        alive = np.ones(total, dtype=bool)
-        alive[previous[previous >= 0]] = False
-        renumbered = np.cumsum(alive, dtype=np.int64) - 1
-        self._stack = holder[alive]
-        mine = self._stack >= 0
-        self._slot[self._stack[mine]] = np.flatnonzero(mine)
-        last = self._last_touch if blocks.size else np.empty(0, dtype=np.int64)
-        self._toucher[blocks[last]] = request[last]
+        """Remember the touches of this chunk."""
+        self._slots.add(blocks.size + int(generated.sum()))
+        self._slots.kill(previous[previous >= 0])
+        if self._slots.filled > LARGEST_INT32 and self._slot.dtype != np.int64:
+            self._slot = self._slot.astype(np.int64)
+            self._generated_slot = self._generated_slot.astype(np.int64)
+        if blocks.size:
+            last = self._last_touch
+            self._slot[blocks[last]] = slot[last]
+            self._toucher[blocks[last]] = request[last]
         if self.keep_generated:
-            old = np.flatnonzero(self._generated_slot[: self.requests] >= 0)
-            self._generated_slot[old] = renumbered[self._generated_slot[old]]
-            has = generated > 0
-            self._generated_slot[owners[has]] = renumbered[generated_top[has]]
-            self._generated_slot[consumed] = -1
+            has = np.flatnonzero(generated)
+            self._generated_slot[self.requests + has] = generated_top[has]
         self.requests += generated.size
 
     def _grow(self, chunk: RequestChunk, lengths: Ints) -> None:
@@ -269,6 +266,55 @@ class StackReplay:
         if self.ttl_s is not None and chunk.time_s is not None:
             self._time = _grown(self._time, after)
             self._time[here] = chunk.time_s
+
+
+class SlotBits:
+    """Which slots of the time line are live, one bit each, with fast counts."""
+
+    def __init__(self) -> None:
+        self.filled = 0
+        """Slots handed out so far."""
+        self.live = 0
+        self._words = np.zeros(_START_SIZE, dtype=np.uint64)
+        self._before = np.zeros(_START_SIZE, dtype=np.int64)
+        """Live slots in all words before each one."""
+
+    def add(self, count: int) -> None:
+        """Hand out further slots, all live."""
+        after = self.filled + count
+        words = (after + WORD_BITS - 1) // WORD_BITS
+        if words > self._words.size:
+            larger = np.zeros(max(words, 2 * self._words.size), dtype=np.uint64)
+            larger[: self._words.size] = self._words
+            self._words = larger
+        first, last = self.filled // WORD_BITS, after // WORD_BITS
+        head = _low_bits(self.filled % WORD_BITS)
+        if count:
+            self._words[first] |= ~head if last > first else _low_bits(after % WORD_BITS) & ~head
+            self._words[first + 1 : last] = _low_bits(WORD_BITS)
+            if last > first and after % WORD_BITS:
+                self._words[last] |= _low_bits(after % WORD_BITS)
+        self.filled = after
+        self.live += count
+
+    def kill(self, slots: Ints) -> None:
+        """These slots, live until now and all different, are dead from now on."""
+        bits = np.left_shift(np.uint64(1), (slots % WORD_BITS).astype(np.uint64))
+        np.bitwise_xor.at(self._words, slots // WORD_BITS, bits)
+        self.live -= slots.size
+        words = self.filled // WORD_BITS + 1
+        counts = np.bitwise_count(self._words[:words])
+        self._before = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+
+    def live_above(self, slots: Ints) -> Ints:
+        """Live slots above each of these."""
+        word, bit = slots // WORD_BITS, (slots % WORD_BITS).astype(np.uint64)
+        inside = np.bitwise_count(self._words[word] >> bit).astype(np.int64)  # this slot and those above in its word
+        return np.asarray(self.live - self._before[word + 1] + inside - 1)
+
+
+def _low_bits(count: int) -> np.uint64:
+    return np.uint64((1 << count) - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -327,26 +373,45 @@ def earlier_greater_weight(values: Ints, weights: Ints) -> Ints:
     References:  elementary
     """
     count = values.size
-    result = np.zeros(count, dtype=np.int64)
-    index = np.argsort(values).astype(np.int64)
-    places = np.arange(count, dtype=np.int64)
-    for bit in range(max(count - 1, 0).bit_length() - 1, -1, -1):
+    index = np.argsort(values).astype(np.int32)
+    rank = np.empty(count, dtype=np.int32)
+    rank[index] = np.arange(count, dtype=np.int32)
+    result = _inside_blocks(rank, weights)
+    places = np.arange(count, dtype=np.int32)
+    kind = np.int32 if int(weights.sum()) <= LARGEST_INT32 else np.int64
+    weight = weights.astype(kind)
+    for bit in range(max(count - 1, 0).bit_length() - 1, BRUTE_BITS - 1, -1):
         right = (index >> bit) & 1 == 1
+        left_weight = weight[index]
+        left_weight[right] = 0
+        running = np.cumsum(left_weight, dtype=kind)
         block = index >> (bit + 1)
-        left_weight = np.where(right, 0, weights[index])
-        running = np.cumsum(left_weight)
-        block_end = np.minimum((block + 1) << (bit + 1), count) - 1
-        ahead = running[block_end] - running
-        result[index[right]] += ahead[right]
-        lefts = np.cumsum(~right)
-        before = block << bit  # left elements of all earlier blocks: those are full
-        in_left = (block << (bit + 1)) + lefts - 1 - before
-        in_right = (1 << bit) + places - (lefts - before)
-        target = np.where(right, in_right, in_left)
+        block_end = np.minimum(((block[right] + 1) << (bit + 1)) - 1, count - 1)
+        result[index[right]] += running[block_end] - running[right]
+        if bit == BRUTE_BITS:
+            break
+        lefts = np.cumsum(~right, dtype=np.int32)
+        lefts -= block << bit  # lefts of this block so far: earlier blocks have 2**bit of them each
+        target = np.where(right, places - lefts + (1 << bit), (block << (bit + 1)) + lefts - 1)
         placed = np.empty_like(index)
         placed[target] = index
         index = placed
     return result
+
+
+def _inside_blocks(rank: NDArray[np.int32], weights: Ints) -> Ints:
+    """The part of ``earlier_greater_weight`` between elements of the same block of 2**BRUTE_BITS."""
+    size = 1 << BRUTE_BITS
+    blocks = -(-rank.size // size)
+    ranks = np.full((blocks, size), -1, dtype=np.int32)
+    ranks.reshape(-1)[: rank.size] = rank
+    padded = np.zeros((blocks, size), dtype=np.int64)
+    padded.reshape(-1)[: rank.size] = weights
+    result = np.zeros((blocks, size), dtype=np.int64)
+    for later in range(1, size):
+        greater = ranks[:, :later] > ranks[:, later : later + 1]
+        result[:, later] = np.einsum("ij,ij->i", greater, padded[:, :later])
+    return result.ravel()[: rank.size]
 
 
 def _running_max(depths: Ints, request: Ints) -> Ints:

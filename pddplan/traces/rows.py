@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,12 @@ class Rows:
 
     line: Ints
     """Line (or row, in binary formats) counted from 1."""
-    input_tokens: Array
-    output_tokens: Array
+    input_tokens: NDArray[Any]
+    output_tokens: NDArray[Any]
     time_s: Array | None = None
     session: Ints | None = None
     """Number of the conversation."""
-    hit_tokens: Array | None = None
+    hit_tokens: NDArray[Any] | None = None
     """Cached tokens as the provider reported them."""
     offsets: Ints | None = None
     ids: Ints | None = None

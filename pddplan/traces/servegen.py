@@ -16,8 +16,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
@@ -187,7 +189,7 @@ def _sample(clients: Sequence[Client]) -> tuple[Ints, Ints]:
     for weight, inputs, outputs in parts:
         count = round(SAMPLE_REQUESTS * weight / total)
         even = (np.arange(count, dtype=np.float64) + 0.5) / max(count, 1)
-        all_inputs.append(_inverse(inputs, np.asarray(even, dtype=np.float64)))
+        all_inputs.append(_inverse(inputs, even))
         all_outputs.append(_inverse(outputs, (np.arange(count) * GOLDEN + 0.5) % 1.0))
     return np.maximum(np.concatenate(all_inputs), 1), np.maximum(np.concatenate(all_outputs), 1)
 
@@ -202,7 +204,7 @@ def _weighted(client: Client) -> list[tuple[float, dict[int, float], dict[int, f
     return [(float(sent[k]), inputs, outputs) for k, (_, inputs, outputs) in enumerate(client.lengths) if sent[k] > 0]
 
 
-def _inverse(distribution: Mapping[int, float], share: Array) -> Ints:
+def _inverse(distribution: Mapping[int, float], share: NDArray[Any]) -> Ints:
     tokens = np.array(sorted(distribution), dtype=np.int64)
     reached = np.cumsum([distribution[t] for t in tokens.tolist()])
     place = np.searchsorted(reached, share * reached[-1])
