@@ -13,8 +13,11 @@ _HOMES = {
     "evaluate_plan": "pddplan.api",
     "load_inputs": "pddplan.api",
     "load_plan": "pddplan.api",
+    "load_plan_inputs": "pddplan.api",
     "problem_of": "pddplan.api",
     "save_plan": "pddplan.report.json_plan",
+    "Ask": "pddplan.simulate.check",
+    "simulate_plan": "pddplan.api",
     "size": "pddplan.api",
     "size_inputs": "pddplan.api",
 }

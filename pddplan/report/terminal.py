@@ -135,7 +135,7 @@ def _batch(pool: Pool, load: PoolLoad | None) -> str:
 def _chip_ratio(outcome: Outcome) -> str:
     prefill = chips_in(outcome, Role.PREFILL)
     decode = chips_in(outcome, Role.RELAY, Role.DECODE)
-    return f"{prefill} : {decode} (1 : {short(decode / prefill)})" if prefill and decode else ""
+    return f"{count(prefill)} : {count(decode)} (1 : {short(decode / prefill)})" if prefill and decode else ""
 
 
 def _lines(sizing: Sizing, width: int, paint: Paint) -> list[str]:
