@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pddplan.optimize import Limits, Objective
     from pddplan.performance.efficiency import Efficiency
     from pddplan.profiles.latency_table import LatencyTable
+    from pddplan.simulate.check import Ask
+    from pddplan.simulate.result import SimulationResult
     from pddplan.sizing import Inputs, Sizing
 
 DEFAULT_WORKLOAD = "agentic-64k"
@@ -291,6 +293,21 @@ def evaluate_plan(inputs: Inputs, plan: Plan) -> Outcome:
     from pddplan.evaluate.evaluate import evaluate
 
     return evaluate(problem_of(inputs), plan)
+
+
+def simulate_plan(
+    problem: Question, plan: Plan, ask: Ask | None = None, *, progress: Callable[[float], None] | None = None
+) -> tuple[Outcome, SimulationResult]:
+    """Evaluate a plan and replay requests through it, drawn or from a trace.
+
+        problem, plan = pddplan.load_plan("plan.json")
+        outcome, simulated = pddplan.simulate_plan(problem, plan, Ask(requests=200_000, seeds=4))
+
+    Raises:  InputError for what cannot be simulated.
+    """
+    from pddplan.simulate.check import Ask, check_plan
+
+    return check_plan(problem, plan, ask or Ask(), progress=progress)
 
 
 def load_plan(path: str | Path) -> tuple[Question, Plan]:

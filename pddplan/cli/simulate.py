@@ -81,7 +81,7 @@ def simulate(
 ) -> None:
     """Replay requests through a plan and print closed form beside simulation, with margins and errors."""
     from pddplan import api
-    from pddplan.simulate.check import Ask, check_plan
+    from pddplan.simulate.check import Ask
 
     options.one_standard_output(as_json, csv)
     with profile_dirs(profiles):
@@ -99,7 +99,7 @@ def simulate(
             prefill_cache_tokens=None if prefill_cache is None else int(prefill_cache),
             decode_cache_tokens=None if decode_cache is None else int(decode_cache),
         )
-        outcome, result = check_plan(problem, decided, ask, progress=_progress_bar())
+        outcome, result = api.simulate_plan(problem, decided, ask, progress=_progress_bar())
     if csv is not None:
         from pddplan.files import write_atomically
         from pddplan.report.simulation_data import series_csv

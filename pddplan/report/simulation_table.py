@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from pddplan.domain.outcome import Outcome
-from pddplan.report.numbers import PERCENT, count, percent, plain_text, seconds, short
+from pddplan.report.numbers import count, percent, plain_text, seconds, short
 from pddplan.report.text_table import Column, Paint, paragraph, table
-from pddplan.simulate.compare import Row, comparison
+from pddplan.simulate.compare import EVERYONE, Row, comparison
 from pddplan.simulate.result import SimulationResult
 from pddplan.simulate.statistics import CONFIDENCE
 
@@ -54,18 +54,24 @@ def render(
 def _verdict(rows: Sequence[Row], result: SimulationResult) -> str:
     if result.unstable:
         return "The simulated system does not keep up: the latencies below grow with the length of the run."
-    ttft = [row for row in rows if row.group == "all requests" and row.quantity.startswith("TTFT")]
-    known = [(abs(row.relative_error), row) for row in ttft if row.relative_error is not None]
+    ttft = [row for row in rows if row.group == EVERYONE and row.quantity.startswith("TTFT")]
+    known = [row for row in ttft if row.relative_error is not None]
     if not known:
         return "Closed form and simulation have no latency in common to compare."
-    size, worst = max(known, key=lambda pair: pair[0])
-    if math.isinf(size):
+    if any(math.isinf(row.closed_form) for row in known):
         return "The closed form says that a stage does not keep up; this run did not show it."
-    name = worst.quantity.removeprefix("TTFT ")
-    side = "above" if worst.closed_form > worst.simulated.value else "below"
-    if size * PERCENT < 0.5:
-        return "Closed form and simulation agree on TTFT."
-    return f"Closed form and simulation agree on TTFT within {percent(size)} (worst at {name}, closed form {side})."
+    errors = ", ".join(
+        f"{row.quantity.removeprefix('TTFT ')} {percent(row.relative_error, signed=True)}" for row in known
+    )
+    marks = {row.mark for row in known}
+    if "optimistic" in marks:
+        judgement = "the plan promises less waiting than requests will see"
+    elif "off" in marks:
+        above = all(row.closed_form > row.simulated.value for row in known if row.mark == "off")
+        judgement = "the plan is on the safe side" if above else "the two disagree"
+    else:
+        judgement = "they agree" if marks == {"ok"} else "no difference beyond chance"
+    return f"TTFT by closed form against simulation: {errors}; {judgement}."
 
 
 def _basis(result: SimulationResult) -> str:
@@ -80,7 +86,6 @@ def _basis(result: SimulationResult) -> str:
 def _table(rows: Sequence[Row], *, width: int, paint: Paint, margin: str) -> list[str]:
     columns = [
         Column("", importance=0),
-        Column("", importance=0),
         Column("closed form", right=True, importance=0),
         Column("simulated", right=True, importance=0),
         Column("margin", right=True, importance=2),
@@ -88,14 +93,12 @@ def _table(rows: Sequence[Row], *, width: int, paint: Paint, margin: str) -> lis
         Column("", importance=1),
     ]
     cells = []
-    last = ""
     for row in rows:
         half = row.simulated.half_width
         error = row.relative_error
         cells.append(
             [
-                plain_text(row.group) if row.group != last else "",
-                row.quantity,
+                f"  {row.quantity}",
                 _value(row.closed_form, row.unit),
                 _value(row.simulated.value, row.unit),
                 f"{margin}{_value(half, row.unit)}" if math.isfinite(half) else "",
@@ -103,8 +106,15 @@ def _table(rows: Sequence[Row], *, width: int, paint: Paint, margin: str) -> lis
                 row.mark if row.mark != "ok" else "",
             ]
         )
+    head, *body = table(columns, cells, width=width, paint=paint)
+    lines = [paint.bold("CLOSED FORM AND SIMULATION"), head]
+    last = ""
+    for row, line in zip(rows, body, strict=True):
+        if row.group != last:
+            lines += paragraph(plain_text(row.group), width=width, indent="  ", first="")
+        lines.append(line)
         last = row.group
-    return [paint.bold("CLOSED FORM AND SIMULATION"), *table(columns, cells, width=width, paint=paint)]
+    return lines
 
 
 def _value(value: float, unit: str) -> str:

@@ -11,6 +11,7 @@ from pddplan.simulate.statistics import Estimate
 OPTIMISTIC_P99_FRACTION = 0.05
 """A closed form this much below the simulated P99 is called optimistic."""
 OFF_FRACTION = 0.10
+EVERYONE = "all requests"
 _NAMES = ("p50", "p90", "p99", "mean")
 
 
@@ -46,15 +47,15 @@ class Row:
 
 def comparison(outcome: Outcome, result: SimulationResult) -> tuple[Row, ...]:
     """Every quantity that the evaluator and the simulation both give, in the order of the journey."""
-    rows = _latency("all requests", "TTFT", outcome.ttft, result.ttft)
+    rows = _latency(EVERYONE, "TTFT", outcome.ttft, result.ttft)
+    rows.append(Row(EVERYONE, "TPOT mean", "s", outcome.tpot_s, result.tpot.mean))
+    rows += _latency(EVERYONE, "E2E", outcome.e2e, result.e2e)
+    rows.append(
+        Row(EVERYONE, "tokens made by relay", "share", outcome.relay_token_share, result.relay_token_share)
+    )
     for path, simulated in result.ttft_by_path.items():
         if len(result.ttft_by_path) > 1 and path in outcome.ttft_by_path:
             rows += _latency(path, "TTFT", outcome.ttft_by_path[path], simulated)
-    rows.append(Row("all requests", "TPOT mean", "s", outcome.tpot_s, result.tpot.mean))
-    rows += _latency("all requests", "E2E", outcome.e2e, result.e2e)
-    rows.append(
-        Row("all requests", "tokens made by relay", "share", outcome.relay_token_share, result.relay_token_share)
-    )
     loads = {load.pool: load for load in outcome.pools}
     for pool in result.pools:
         load = loads.get(pool.pool)

@@ -168,7 +168,7 @@ def relay_batch(
     Returns:     RelayRun
     Raises:      DomainError as for decode_batch, and if a landing lies before the arrival.
     Holds when:  as for decode_batch.
-    References:  pdd, section A1
+    References:  pdd-report, A1
     """
     require_stage_input(arrival_s, tokens, name="tokens")
     if landed_s.shape != arrival_s.shape or bool((landed_s < arrival_s).any() | np.isnan(landed_s).any()):

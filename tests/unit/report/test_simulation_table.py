@@ -28,7 +28,7 @@ def overloaded() -> tuple[Outcome, SimulationResult]:
 
 def test_terminal_text_names_everything(calm: tuple[Outcome, SimulationResult]) -> None:
     text = render(*calm, width=110)
-    for wanted in ("Closed form and simulation", "TTFT P99", "OVER TIME", "P queue", "a-b transfers", "RLD load"):
+    for wanted in ("TTFT by closed form against simulation: P50", "TTFT P99", "OVER TIME", "P queue", "a-b transfers", "RLD load"):
         assert wanted in text
     assert "unstable" not in text
     assert max(len(line) for line in text.splitlines()) <= 110
