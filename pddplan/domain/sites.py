@@ -26,6 +26,8 @@ class SiteChip:
     """Price of one chip with its share of the server, in the currency of ``Finance``."""
     roles: tuple[str, ...] | None = None
     """Roles this kind may take here (P, RLD, MD, AGG); None = any."""
+    shapes: tuple[str, ...] | None = None
+    """Instance shapes this kind may take here, written as ``str(Shape)`` (``TP8-EP8``); None = any that fits."""
 
 
 @dataclass(frozen=True, slots=True)
