@@ -55,8 +55,8 @@ def read_trace(path: str | Path, options: ReadOptions | None = None) -> Trace:
     _check(options)
     if str(path) != "-" and servegen.is_profile(Path(path).expanduser()):
         return servegen.read_profile(path)
-    source = open_source(path, progress=options.progress)
-    return read_source(source, options)
+    with open_source(path, progress=options.progress) as source:
+        return read_source(source, options)
 
 
 def read_source(source: Source, options: ReadOptions) -> Trace:

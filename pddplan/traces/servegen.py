@@ -110,7 +110,8 @@ def _client(trace: Path, dataset: Path, digest: hashlib._Hash) -> Client:
 
 
 def _windows(path: Path, digest: hashlib._Hash) -> Array:
-    data = open_source(path).read_all(limit=LARGEST_FILE_BYTES)
+    with open_source(path) as source:
+        data = source.read_all(limit=LARGEST_FILE_BYTES)
     digest.update(data)
     rows = []
     for line, cells in enumerate(csv.reader(data.decode("utf-8-sig", errors="replace").splitlines()), start=1):
@@ -138,7 +139,8 @@ def _windows(path: Path, digest: hashlib._Hash) -> Array:
 
 
 def _lengths(path: Path, digest: hashlib._Hash) -> tuple[tuple[float, dict[int, float], dict[int, float]], ...]:
-    data = open_source(path).read_all(limit=LARGEST_FILE_BYTES)
+    with open_source(path) as source:
+        data = source.read_all(limit=LARGEST_FILE_BYTES)
     digest.update(data)
     try:
         windows = json.loads(data)

@@ -65,6 +65,14 @@ class Source:
         """Checksum of all bytes read so far, as they are in the file (packed or not)."""
         return self._digest.hexdigest()
 
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file (standard input stays open)."""
+        if self._raw is not None and self._raw is not sys.stdin.buffer:
+            self._raw.close()
+
     def head(self) -> bytes:
         """First unpacked bytes; reading goes on from the start afterwards."""
         while len(self._pending) < HEAD_BYTES:
