@@ -51,7 +51,9 @@ def design() -> list[Parameter]:
     kernels = (*chip, Deviation("engine", 0.30))
     measured = (Deviation("measure", 0.7),)
 
-    def stack(*, spread: float = 0.5, eager: float = 1.0, graphs: float = 1.0, operators: float = 1.0) -> tuple[Deviation, ...]:
+    def stack(
+        *, spread: float = 0.5, eager: float = 1.0, graphs: float = 1.0, operators: float = 1.0
+    ) -> tuple[Deviation, ...]:
         means = {"eager-2023": eager, "graphs-2024": graphs, "graphs-2025": 1.0, "operators": operators}
         return (Deviation("era", 1.0, means), Deviation("stack", spread))
 
@@ -179,7 +181,17 @@ def _with_split_steps(measured: Sequence[Measurement]) -> Iterable[Measurement]:
     rate: dict[tuple[object, ...], float] = {}
 
     def run_key(m: Measurement) -> tuple[object, ...]:
-        return (m.source, m.date, m.chip, m.weights_dtype, m.framework, m.note.split(";per chip")[0], m.batch, m.input_tokens, m.output_tokens)
+        return (
+            m.source,
+            m.date,
+            m.chip,
+            m.weights_dtype,
+            m.framework,
+            m.note.split(";per chip")[0],
+            m.batch,
+            m.input_tokens,
+            m.output_tokens,
+        )
 
     for m in measured:
         if m.disaggregated and m.kind == "throughput_e2e" and m.value is not None:
@@ -263,9 +275,7 @@ def table(title: str, errors: Array, groups: Array) -> list[str]:
 def group_columns(data: Data) -> dict[str, Array]:
     """What reports are grouped by."""
     obs = data.observations
-    kinds = np.array(
-        [f"{m.kind} ({m.mode}{', split system' if m.disaggregated else ''})" for m in data.measurements]
-    )
+    kinds = np.array([f"{m.kind} ({m.mode}{', split system' if m.disaggregated else ''})" for m in data.measurements])
     return {
         "dense / MoE": np.where(data.moe, "MoE", "dense"),
         "operators / runs": np.char.add(np.char.add(obs.keys["measure"], " "), np.where(data.moe, "MoE", "dense")),
@@ -295,14 +305,23 @@ def main() -> None:
     started = time.monotonic()
     data = load(args.data)
     everything = np.arange(data.observations.count)
-    print(f"{data.observations.count} rows, {len(data.skipped)} skipped ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+    print(
+        f"{data.observations.count} rows, {len(data.skipped)} skipped ({time.monotonic() - started:.0f} s)",
+        file=sys.stderr,
+    )
     result = fit(data.observations.take(sample(data, everything)), design(), max_evaluations=40)
     errors = result.predict(data.observations) / data.observations.values - 1
-    print(f"fit: cost {result.cost:.0f}, {result.evaluations} evaluations ({time.monotonic() - started:.0f} s)", file=sys.stderr)
+    print(
+        f"fit: cost {result.cost:.0f}, {result.evaluations} evaluations ({time.monotonic() - started:.0f} s)",
+        file=sys.stderr,
+    )
     for p in result.parameters:
         low, high = result.interval(p.name)
         levels = [
-            f"{level} " + " ".join(f"{k} {result.factor(p.name, level, k):.2f}" for n, v, k in result.slots if (n, v) == (p.name, level))
+            f"{level} "
+            + " ".join(
+                f"{k} {result.factor(p.name, level, k):.2f}" for n, v, k in result.slots if (n, v) == (p.name, level)
+            )
             for level in dict.fromkeys(v for n, v, _ in result.slots if n == p.name and v)
         ]
         print(f"{p.name:30} {result.value(p.name):10.4g} [{low:.4g}, {high:.4g}]  " + " | ".join(levels))

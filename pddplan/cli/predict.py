@@ -29,7 +29,7 @@ def predict(
     as_json: options.JsonOption = False,
     profiles: options.ProfilesOption = None,
 ) -> None:
-    """Predicted value, main terms, and for rows that cannot be predicted the reason; an error summary where values are given.
+    """Predicted value and main terms of each row, or the reason why not; an error summary where values are given.
 
     The folder of --profiles may hold YAML profiles, Hugging Face configs, and chips.csv and models.csv tables.
     """

@@ -127,7 +127,9 @@ NUMBERS: tuple[str, ...] = tuple(f.name for f in fields(Efficiency) if f.name no
 SHARES = frozenset(
     n for n in NUMBERS if "mfu" in n or "mbu" in n or n.endswith("_efficiency") or n == "memory_utilization"
 )
-"""Fields that are shares of a datasheet number, above 0 and at most 1 (a measured rate may exceed 1 a little)."""
+"""Fields that are shares of a datasheet number, above 0."""
+HIGHEST_SHARE = 0.98
+"""No rate comes out above the datasheet's, whatever factors are laid over each other."""
 
 
 def overlay(
@@ -143,11 +145,4 @@ def overlay(
         if not (0.0 <= float(value) < float("inf")) or (key in SHARES and value <= 0):
             raise DomainError(f"efficiency field {key}", "is finite and positive", value)
     sources = {**base.sources, **dict.fromkeys(numbers, source)}
-    return replace(base, **numbers, name=name or base.name, sources=sources, basis=basis)  # type: ignore[arg-type]
-
-
-def gemm_mfu(efficiency: Efficiency, compute_dtype: str) -> float:
-    """Share of the dense peak of ``compute_dtype`` that large products reach (a lookup, not a formula)."""
-    if compute_dtype in ("fp4", "mxfp4"):
-        return efficiency.gemm_mfu_fp4
-    return efficiency.gemm_mfu_fp8 if compute_dtype in ("fp8", "int8") else efficiency.gemm_mfu_bf16
+    return replace(base, **numbers, name=name or base.name, sources=sources, basis=basis)

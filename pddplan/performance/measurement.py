@@ -17,9 +17,28 @@ from pddplan.errors import InputError, Problem
 from pddplan.units import MS_PER_S
 
 COLUMNS = (
-    "source url_or_ref date kind model weights_dtype kv_dtype chip n_chips tp pp dp ep framework isl_tokens "
-    "prefix_tokens osl_tokens batch_or_concurrency value unit note"
-).split()
+    "source",
+    "url_or_ref",
+    "date",
+    "kind",
+    "model",
+    "weights_dtype",
+    "kv_dtype",
+    "chip",
+    "n_chips",
+    "tp",
+    "pp",
+    "dp",
+    "ep",
+    "framework",
+    "isl_tokens",
+    "prefix_tokens",
+    "osl_tokens",
+    "batch_or_concurrency",
+    "value",
+    "unit",
+    "note",
+)
 KINDS = ("prefill_latency", "decode_step", "ttft", "tpot", "throughput_e2e")
 MODES = ("op_composed", "static", "closed_loop", "offline_max", "fit_of_measurements", "fleet_24h")
 UNITS = ("ms", "s", "out_tok/s", "out_tok/s/chip", "in_tok/s", "in_tok/s/chip")
@@ -121,7 +140,7 @@ def read_measurements(path: Path) -> list[Row]:
 
 
 def parse_note(note: str) -> dict[str, str]:
-    """``key=value`` pairs split by ``;``; a bare word becomes a key without value. The first bare word may be the mode."""
+    """``key=value`` pairs split by ``;``; a bare word becomes a key without value."""
     pairs: dict[str, str] = {}
     for part in note.split(";"):
         key, _, value = part.strip().partition("=")
@@ -281,7 +300,7 @@ def _pool(note: Mapping[str, str], side: str) -> PoolSize | None:
 
 
 def _layout(tp: int | None, pp: int, dp: int | None, ep: int | None, *, chips: int | None, attention_dp: bool) -> Shape:
-    """Fill in what a row leaves blank: chips = tp pp dp; blank dp is what is left over where attention is data parallel."""
+    """Fill in what a row leaves blank: chips = tp pp dp; where attention is data parallel, dp is what is left over."""
     total = chips or (tp or 1) * pp * (dp or 1)
     if tp is not None and tp > MAX_TENSOR_SPLIT and dp in (None, 1):
         # nobody splits attention this far: such rows count attention ranks as tensor ranks

@@ -237,7 +237,9 @@ def _terms(run: RunLoad, prefill: PassTime, decode: PassTime) -> dict[str, float
 def _predict_split(row: Row, subject: Subject, catalog: Catalog) -> Prediction:
     """Prefill and decode on separate workers of one kind of chip."""
     m, e = subject.measurement, subject.efficiency
-    assert m.decode_pool is not None and m.prefill_pool is not None and m.prefill_shape is not None
+    assert m.decode_pool is not None  # parse_row refuses split rows without pools
+    assert m.prefill_pool is not None
+    assert m.prefill_shape is not None
     if m.batch is None:
         return Prediction(row, None, {}, "a disaggregated row needs its number of requests in flight")
     prefill_model = pass_model(

@@ -18,7 +18,6 @@ from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.forward_pass import PassTime, pass_time
 from pddplan.performance.load import PassLoad, PassModel, stack_loads
 
-
 RAMP_SHARE = 1.05
 """A closed-loop run of the usual ten requests per slot loses about half a residence time in filling and draining."""
 

@@ -7,9 +7,10 @@ from there, because a profile says more than a table can (indexers, windows, for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from pddplan.domain.chip import Chip
 from pddplan.domain.llm import Llm
@@ -21,6 +22,8 @@ from pddplan.profiles.chip_profile import chip_ids, load_chip
 from pddplan.profiles.efficiency_profile import efficiency_for, resolve_stack
 from pddplan.profiles.llm_profile import load_llm
 from pddplan.profiles.tables import chip_from_row, llm_from_row, read_table
+
+T = TypeVar("T")
 
 SAME_MODEL_SHARE = 0.03
 """A profile stands in for a table row when their parameter counts differ by less than this share."""
@@ -35,7 +38,7 @@ class ProfileCatalog:
     """Stack to use instead of the one a row's framework tells."""
     _chips: dict[str, Chip | InputError] = field(default_factory=dict)
     _llms: dict[str, Llm | InputError] = field(default_factory=dict)
-    _efficiencies: dict[tuple[Chip, str, str, bool], Efficiency] = field(default_factory=dict)
+    _efficiencies: dict[tuple[str, str, str, bool], Efficiency] = field(default_factory=dict)
     _chip_rows: dict[str, tuple[str, dict[str, str | None]]] = field(default_factory=dict)
     _llm_rows: dict[str, tuple[str, dict[str, str | None]]] = field(default_factory=dict)
 
@@ -76,10 +79,10 @@ class ProfileCatalog:
         month = date[:7]
         stack = self.stack or resolve_stack(framework, month, operators=operators).id
         key = (chip.id, stack, chip.vendor, operators)
-        found = self._efficiencies.get(key)  # type: ignore[arg-type]
+        found = self._efficiencies.get(key)
         if found is None:
             found = efficiency_for(chip, stack)
-            self._efficiencies[key] = found  # type: ignore[index]
+            self._efficiencies[key] = found
         return found
 
     def _find_chip(self, name: str) -> Chip:
@@ -138,9 +141,9 @@ class ProfileCatalog:
             return llm
 
 
-def _answer(find: object) -> Chip | Llm | InputError:  # type: ignore[misc]
+def _answer(find: Callable[[], T]) -> T | InputError:
     try:
-        return find()  # type: ignore[operator, no-any-return]
+        return find()
     except InputError as fault:
         return fault
 

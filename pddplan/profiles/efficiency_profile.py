@@ -29,12 +29,10 @@ from pydantic import Field
 from pddplan.domain.chip import Chip
 from pddplan.domain.provenance import Basis
 from pddplan.errors import InputError, Problem, did_you_mean
-from pddplan.performance.efficiency import NUMBERS, Efficiency, gemm_mfu
+from pddplan.performance.efficiency import HIGHEST_SHARE, NUMBERS, SHARES, Efficiency
 from pddplan.profiles import lookup
 from pddplan.profiles.schema import Check, NonNegative, Positive, Profile, Sourced, Strict, Text, read
 from pddplan.profiles.yaml_source import SourceDocument
-
-__all__ = ["Stack", "efficiency_for", "gemm_mfu", "load_efficiency", "load_layers", "resolve_stack", "stack_ids"]
 
 LAYERS = ("default", "vendor", "chip", "stack", "overlay")
 """Order in which numbers are inherited, the last wins."""
@@ -139,10 +137,10 @@ def load_layers() -> dict[str, Layer]:
 @lru_cache(maxsize=8)
 def _layers(roots: tuple[Path, ...]) -> tuple[tuple[str, Layer], ...]:
     del roots  # the key of the cache: the folders that are searched
-    found = []
-    for name in lookup.names(lookup.Kind.EFFICIENCY):
-        found.append((name, Layer(name, read(lookup.load(lookup.Kind.EFFICIENCY, name), EfficiencyFile))))
-    return tuple(found)
+    return tuple(
+        (name, Layer(name, read(lookup.load(lookup.Kind.EFFICIENCY, name), EfficiencyFile)))
+        for name in lookup.names(lookup.Kind.EFFICIENCY)
+    )
 
 
 def efficiency_of(document: SourceDocument, *, layer_id: str) -> Layer:
@@ -242,6 +240,8 @@ def lay(layers: Iterable[Layer], base: Efficiency, *, name: str) -> Efficiency:
             title = source.title if source else number.source
             sources[field] = f"{layer.file.name}: {title}"
             bases[field] = max(bases.get(field, Basis.MEASURED), source.basis if source else Basis.ASSUMED)
+    for field in SHARES:
+        numbers[field] = min(numbers[field], HIGHEST_SHARE)
     basis = max(bases.values(), default=base.basis)
     return replace(base, **numbers, name=name, basis=basis, sources=sources)
 
