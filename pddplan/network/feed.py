@@ -58,8 +58,8 @@ NO_EFFECT = FeedEffect()
 def feed_effect(feeds: Sequence[Feed], *, large_transfer_s: float, utilization: float) -> FeedEffect:
     """Smoothing and clumping of a flow that prefill pools feed into a line.
 
-    Formula:     r = f p (1 - d)^2 v / (v + 0.15) / (1 + (th/3)^2),  k = (p/c) (cs^2 - 1)+ / (cs^2 + 1), weighted over the
-                 pools by rate x payload^2;
+    Formula:     r = f p (1 - d)^2 v / (v + 0.15) / (1 + (th/3)^2),  k = (p/c) (cs^2 - 1)+ / (cs^2 + 1),
+                 weighted over the pools by rate x payload^2;
                  v = x2 / ((1 - rl) s2 (1 + cs^2)): transfer time scale over the time a server takes to average its mix;
                  th = (1 - rho)^2 lambda x2 / ((1 - rl)^2 rho^2 (1 + cs^2)): the same over the pool's relaxation time
     Parameters:  feeds: chance p that all c servers are busy, rho, lambda [1/s], cs^2 of prefill times,

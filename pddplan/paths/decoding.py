@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pddplan.domain.workload import Array
-from pddplan.queueing.wait import Wait, pool_wait
+from pddplan.queueing.wait import OVERLOADED, Wait, pool_wait
 
 _GRID_POINTS = 48
 
@@ -172,13 +172,15 @@ def decode_point(
     seen = min(max(batch + 1.0 / instances, 1.0), full)
     interference = batch * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
     cap_interference = full * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
-    slots = instances * full
-    wait = pool_wait(
-        slots,
-        utilization * slots / request_rate_rps if request_rate_rps > 0 else 0.0,
-        service_scv=holding_scv,
-        arrival_rate_rps=request_rate_rps,
-    )
+    wait = OVERLOADED
+    if utilization < 1.0:
+        slots = instances * full
+        wait = pool_wait(
+            slots,
+            utilization * slots / request_rate_rps if request_rate_rps > 0 else 0.0,
+            service_scv=holding_scv,
+            arrival_rate_rps=request_rate_rps,
+        )
     return DecodePoint(
         batch=batch if request_rate_rps > 0 else 0.0,
         cap=cap,

@@ -81,6 +81,8 @@ def _over(x: Array, mean: Array) -> Array:
 
 
 NO_WAIT = Wait(0.0, 0.0)
+OVERLOADED = Wait(1.0, np.inf)
+"""In front of a pool that cannot keep up."""
 
 
 def multi_server_factor(servers: int, utilization: Array | float, *, service_scv: float) -> Array:
