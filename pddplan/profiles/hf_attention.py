@@ -138,11 +138,27 @@ def indexers(fields: Fields, family: Family, layers: int) -> list[Indexer | None
     sparse = fields.mapping("sparse_attention_config")
     if sparse and sparse.get("use_sparse_attention", True):
         return _block_indexers(fields, sparse, layers)
+    words = fields.data.get("layer_types")
+    if isinstance(words, list) and "minimax_m3_sparse" in words:
+        return _block_indexers(fields, _flat_blocks(fields, words), layers)
     if family.full != "latent" or fields.raw("index_topk") is None:
         return [None] * layers
     heads, width = fields.count("index_n_heads"), fields.count("index_head_dim")
     top_k = fields.count("index_topk")
     return [Indexer(heads, width, top_k, computes=full) for full in _computes_index(fields, layers)]
+
+
+def _flat_blocks(fields: Fields, words: list[Any]) -> Mapping[str, Any]:
+    """Block-sparse sizes as transformers 5 writes them, under the names of the checkpoint."""
+    names = {
+        "sparse_num_index_heads": "index_n_heads",
+        "sparse_index_dim": "index_head_dim",
+        "sparse_block_size": "index_block_size",
+        "sparse_topk_blocks": "index_topk_blocks",
+        "sparse_local_block": "index_local_blocks",
+    }
+    found: dict[str, Any] = {old: fields.raw(new) for old, new in names.items()}
+    return found | {"sparse_attention_freq": [int(word == "minimax_m3_sparse") for word in words]}
 
 
 def _computes_index(fields: Fields, layers: int) -> list[bool]:

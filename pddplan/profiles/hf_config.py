@@ -183,7 +183,7 @@ def _block_pairs(fields: Fields, family: Family, *, hidden: int) -> list[tuple[A
     unknown = sorted(set(words) - {"mamba", "attention", "mlp", "moe"})
     if unknown:
         fields.fault("layers_block_type", f"has unknown blocks: {', '.join(unknown[:5])}", "use a profile")
-    fields.raw("hybrid_override_pattern", "layers_block_type", "sliding_window")
+    fields.raw("hybrid_override_pattern", "layers_block_type", "layer_types", "sliding_window")
     parts: dict[str, Any] = {}
     if "mamba" in words:
         parts["mamba"] = recurrent(fields, family, hidden=hidden)

@@ -39,6 +39,8 @@ class Family:
     shared_expert: str | None = None
     """``always``: one shared expert as wide as a routed one (Llama 4)."""
     shared_gate: bool = False
+    full_rank_gates: bool = False
+    """KDA layers whose decay and output gates have no low-rank projection."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -119,7 +121,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "arcee": Family(gated=False, kv_heads_default=True),
         "baichuan": _LLAMA,
         "bailing_hybrid": Family(
-            full="latent", linear="kda", pattern="group", gate="head", defaults=_with(q_lora_rank=None)
+            full="latent",
+            linear="kda",
+            pattern="group",
+            gate="head",
+            full_rank_gates=True,
+            defaults=_with(q_lora_rank=None),
         ),
         "bailing_moe": Family(kv_heads_default=True),
         "bailing_moe_v2": Family(kv_heads_default=True),

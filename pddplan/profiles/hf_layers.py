@@ -15,6 +15,7 @@ _KIND_WORDS: Mapping[str, str] = {
     "attention": "full",
     "global": "full",
     "sparse_attention": "full",
+    "indexed_attention": "full",
     "minimax_m3_sparse": "full",
     "sliding_attention": "window",
     "local": "window",
@@ -53,10 +54,12 @@ def block_words(fields: Fields) -> list[str] | None:
             fields.fault("hybrid_override_pattern", what, "use M, *, - and E only")
             return None
         return [letters[c] for c in text][:MOST_LAYERS]
-    words = fields.data.get("layers_block_type")
-    if isinstance(words, list) and {"moe", "mlp"} & {str(w) for w in words}:
-        fields.used.add("layers_block_type")
-        return [str(w) for w in words][:MOST_LAYERS]
+    for key in ("layers_block_type", "layer_types"):
+        words = fields.data.get(key)
+        if isinstance(words, list) and {"moe", "mlp"} & {str(w) for w in words}:
+            fields.used.add(key)
+            newer = {"full_attention": "attention", "linear_attention": "mamba"}
+            return [newer.get(str(w), str(w)) for w in words][:MOST_LAYERS]
     return None
 
 

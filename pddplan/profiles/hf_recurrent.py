@@ -17,13 +17,12 @@ _BYTES = {"float32": 4.0, "fp32": 4.0, "float16": 2.0, "bfloat16": 2.0, "bf16": 
 
 def recurrent(fields: Fields, family: Family, *, hidden: int) -> RecurrentMixer:
     """Linear attention or state-space layer of a family."""
-    return {
-        "kda": _kda,
-        "gdn": _gdn,
-        "lightning": _lightning,
-        "mamba2": _mamba2,
-        "mamba": _mamba,
-    }[family.linear or "mamba2"](fields, hidden)
+    if family.linear == "kda":
+        return _kda(fields, family)
+    if family.linear == "gdn":
+        return _gdn(fields)
+    build = {"lightning": _lightning, "mamba": _mamba, "mamba2": _mamba2}[family.linear or "mamba2"]
+    return build(fields, hidden)
 
 
 def _state_bytes(fields: Fields) -> float:
@@ -34,7 +33,7 @@ def _state_bytes(fields: Fields) -> float:
     return _BYTES.get(word, 4.0)
 
 
-def _kda(fields: Fields, hidden: int) -> RecurrentMixer:
+def _kda(fields: Fields, family: Family) -> RecurrentMixer:
     inner = fields.mapping("linear_attn_config")
     if inner:
         sizes = {}
@@ -43,11 +42,12 @@ def _kda(fields: Fields, hidden: int) -> RecurrentMixer:
                 fields.missing(f"linear_attn_config.{key}")
             sizes[key] = fields.as_count(f"linear_attn_config.{key}", inner.get(key) or 1)
         heads, width, kernel = sizes["num_heads"], sizes["head_dim"], sizes["short_conv_kernel_size"]
-        full_rank = inner.get("use_full_rank_gate") is True
-        decay: int | None = width
-    else:
-        heads, width = fields.count("num_attention_heads"), fields.count("head_dim")
-        kernel, full_rank, decay = fields.count("short_conv_kernel_size"), True, None
+        full_rank = inner.get("use_full_rank_gate") is True or family.full_rank_gates
+    else:  # flat, as transformers 5 writes it
+        heads = fields.count("linear_num_heads", "num_attention_heads")
+        width = fields.count("linear_head_dim", "head_dim")
+        kernel = fields.count("linear_conv_kernel_dim", "short_conv_kernel_size")
+        full_rank = family.full_rank_gates
     return RecurrentMixer(
         kind=RecurrentKind.KDA,
         heads=heads,
@@ -57,11 +57,11 @@ def _kda(fields: Fields, hidden: int) -> RecurrentMixer:
         conv_kernel=kernel,
         conv_channels=3 * heads * width,
         gate_rank=None if full_rank else width,
-        decay_rank=decay,
+        decay_rank=None if family.full_rank_gates else width,
     )
 
 
-def _gdn(fields: Fields, hidden: int) -> RecurrentMixer:
+def _gdn(fields: Fields) -> RecurrentMixer:
     key_heads, heads = fields.count("linear_num_key_heads"), fields.count("linear_num_value_heads")
     key_dim, value_dim = fields.count("linear_key_head_dim"), fields.count("linear_value_head_dim")
     return RecurrentMixer(
