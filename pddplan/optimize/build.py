@@ -14,7 +14,7 @@ from pddplan.economics.unit_costs import chip_power_w
 from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.problem import Problem
-from pddplan.evaluate.stages import decode_cap
+from pddplan.evaluate.stages import decode_cap, prefill_servers
 from pddplan.optimize.data import OwnedChips, PoolOption, ProgramData, Quantile
 from pddplan.optimize.judge import COVERAGE_MARGIN
 from pddplan.optimize.levels import Levels, LineLevel
@@ -172,7 +172,7 @@ def _largest_rate(problem: Problem, pools: Sequence[Pool], *, objective: Objecti
         price = _instance_cost(problem, pool)
         if objective.budget_per_month is not None and price > 0:
             bounds.append(objective.budget_per_month / price)
-        work = problem.prefill_s(pool)
+        work = problem.prefill_s(pool) / prefill_servers(problem, pool, instances=1)
         fastest = np.min(work[weight > 0])
         total += min(bounds) / max(float(fastest), 1e-9)
     if not math.isfinite(total):
@@ -248,7 +248,8 @@ def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple
     per_request, latency = 0.0, 0.0
     if pool.role in (Role.PREFILL, Role.AGGREGATED):
         times = problem.prefill_s(pool)
-        per_request += price * float(weight @ times)
+        beside = prefill_servers(problem, pool, instances=1) if pool.role is Role.PREFILL else 1
+        per_request += price * float(weight @ times) / beside
         latency += float(times[weight > 0].max())
     if pool.role is not Role.PREFILL:
         full, _, _ = _decode_figures(problem, pool, mix)
@@ -272,7 +273,10 @@ def _beats(problem: Problem, one: Pool, other: Pool, mix: Mix, cost: Mapping[str
         first, second = problem.prefill_s(one), problem.prefill_s(other)
         if (first > second).any():
             return False
-        pairs.append((float(first.sum()), float(second.sum())))
+        servers = [prefill_servers(problem, p, instances=1) for p in (one, other)]
+        if servers[0] < servers[1]:
+            return False
+        pairs += [(float(first.sum()), float(second.sum())), (-servers[0], -servers[1])]
     if one.role is not Role.PREFILL:
         speed_one, speed_other = (_decode_figures(problem, p, mix) for p in (one, other))
         if any(a > b for a, b in zip(speed_one, speed_other, strict=True)):

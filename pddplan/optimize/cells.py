@@ -12,6 +12,9 @@ from pddplan.domain.workload import Array
 from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.levels import Cell, LineCell, PoolCell
 
+_STEADY_ROLES = ("P", "AGG")
+"""Roles whose work per request does not depend on other operating points."""
+
 
 def root_cell(data: ProgramData) -> Cell:
     """Every number of instances and every option: the whole space."""
@@ -38,7 +41,7 @@ def tightened(data: ProgramData, cell: Cell, routes: Sequence[Route]) -> Cell | 
             spare_high = min(box.spare_high, count_high - low)
         else:
             spare_high = box.spare_high
-        if math.isfinite(box.spare_high):
+        if math.isfinite(box.spare_high) and pool.role in _STEADY_ROLES:
             count_high = min(count_high, math.floor(high + box.spare_high + 1e-9))
         if count_low > count_high or spare_high < box.spare_low - 1e-9:
             return None

@@ -31,6 +31,11 @@ class PoolOption:
     redundant_instances: int = 0
     power_kw_per_instance: float = 0.0
 
+    @property
+    def kind(self) -> str:
+        """Site, role and chip: of one kind only one shape is open."""
+        return f"{self.site}/{self.role}/{self.chip}"
+
 
 @dataclass(frozen=True, slots=True)
 class LineOption:

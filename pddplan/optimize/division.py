@@ -12,16 +12,16 @@ from pddplan.optimize.levels import Cell, Levels, LineLevel, PoolLevel
 def divide(judge: Judge, cell: Cell, candidate: Candidate, true: Levels) -> list[Cell]:
     """Split the cell at the pool or line whose true point costs most coverage or capacity."""
     best = cell.best()
-    routes = judge.model.routes(true)
+    routes = judge.model.routes(true, used=candidate.used)
     missing = judge.missed(candidate, routes)
     gains: list[tuple[float, str, str]] = []
     for pool, level in true.pools.items():
         if level != best.pools.get(pool):
-            eased = judge.model.routes(true.with_pool(pool, best.pools[pool]))
+            eased = judge.model.routes(true.with_pool(pool, best.pools[pool]), used=candidate.used)
             gains.append((missing - judge.missed(candidate, eased), "pool", pool))
     for line, line_level in true.lines.items():
         if line_level != best.lines.get(line):
-            eased = judge.model.routes(true.with_line(line, best.lines[line]))
+            eased = judge.model.routes(true.with_line(line, best.lines[line]), used=candidate.used)
             gains.append((missing - judge.missed(candidate, eased), "line", line))
     for _, kind, name in sorted(gains, key=lambda g: (-g[0], g[1], g[2])):
         children = (
@@ -43,7 +43,7 @@ def _split_pool(
     if level.instances > max(box.low, 1):
         # which is to blame: the spare capacity the cell allows, or its fewer instances?
         counted = true.with_pool(pool, PoolLevel(level.instances, max(level.instances - top, 0.0)))
-        eased_by_spare = judge.shortfall(candidate, judge.model.routes(counted))
+        eased_by_spare = judge.shortfall(candidate, judge.model.routes(counted, used=candidate.used))
         eased_by_count = judge.shortfall(
             candidate,
             judge.model.routes(true.with_pool(pool, PoolLevel(max(box.low, 1), max(max(box.low, 1) - spare, 0.0)))),
@@ -72,7 +72,7 @@ def _spare_needed(
     def short(spare: float) -> bool:
         count = max(level.instances, math.ceil(spare))
         eased = true.with_pool(pool, PoolLevel(count, max(count - spare, 0.0)))
-        return judge.shortfall(candidate, judge.model.routes(eased)) > 0
+        return judge.shortfall(candidate, judge.model.routes(eased, used=candidate.used)) > 0
 
     if short(high):
         return min(high, 2.0 * low + 0.5)

@@ -127,6 +127,15 @@ def pool_open(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
                 program += n >= pool.min_instances * u, f"least_{name(pool.id)}"
 
 
+def one_shape(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
+    """Instances of one chip in one role at one site are alike: sum of u over the shapes <= 1."""
+    import pulp
+
+    for kind, shapes in _kinds(data).items():
+        if len(shapes) > 1:
+            program += pulp.lpSum(v.open[c.id] for c in shapes) <= 1, f"one_shape_{name(kind)}"
+
+
 def line_capacity(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
     """Transfers fit the line: sum of payload * y <= sum of capacity * t, and for single options their own flow."""
     import pulp
@@ -226,6 +235,7 @@ CONSTRAINTS: tuple[Callable[[pulp.LpProblem, ProgramData, Variables], None], ...
     pool_spare,
     pool_max_load,
     pool_open,
+    one_shape,
     line_capacity,
     line_choice,
     coverage,
@@ -249,8 +259,10 @@ def _variables(data: ProgramData) -> Variables:
     for r, route in enumerate(data.routes):
         for k in _classes(data, r):
             v.flow[r, k] = pulp.LpVariable(f"y_{name(route.id)}_{k}", 0)
+    kinds = _kinds(data)
     for pool in data.pools:
         gated = pool.spare_instances > 0 or pool.redundant_instances > 0 or pool.min_instances > 0
+        gated = gated or len(kinds[pool.kind]) > 1
         v.instances[pool.id] = pulp.LpVariable(f"n_{name(pool.id)}", 0, pool.max_instances, cat=pulp.LpInteger)
         if gated:
             v.open[pool.id] = pulp.LpVariable(f"u_{name(pool.id)}", 0, 1, cat=pulp.LpInteger)
@@ -259,6 +271,13 @@ def _variables(data: ProgramData) -> Variables:
     for kind in data.owned:
         v.owned[kind.site, kind.chip] = pulp.LpVariable(f"f_{name(kind.site)}_{name(kind.chip)}", 0, kind.count)
     return v
+
+
+def _kinds(data: ProgramData) -> dict[str, list[PoolOption]]:
+    kinds: dict[str, list[PoolOption]] = {}
+    for pool in data.pools:
+        kinds.setdefault(pool.kind, []).append(pool)
+    return kinds
 
 
 def _classes(data: ProgramData, route: int) -> list[int]:

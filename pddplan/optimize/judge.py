@@ -23,8 +23,8 @@ class OperatingModel(Protocol):
     data: ProgramData
     """Everything but routes."""
 
-    def routes(self, levels: Levels) -> tuple[Route, ...]:
-        """Work, payload and coverage of every path at these levels."""
+    def routes(self, levels: Levels, *, used: Array | None = None) -> tuple[Route, ...]:
+        """Work, payload and coverage of every path at these levels (empty for paths not ``used``)."""
         ...
 
 
@@ -39,6 +39,11 @@ class Candidate:
     rate_rps: float
     monthly_cost: float
     levels: Levels | None = None
+
+    @property
+    def used(self) -> Array:
+        """Which routes carry anything."""
+        return np.asarray(self.flow.any(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +87,7 @@ class Judge:
                 )
                 lines[option.line] = LineLevel(option, load)
         levels = Levels(self.pool_levels(candidate, routes), lines)
-        return Levels(self.pool_levels(candidate, self.model.routes(levels)), lines)
+        return Levels(self.pool_levels(candidate, self.model.routes(levels, used=candidate.used)), lines)
 
     def pool_levels(self, candidate: Candidate, routes: Sequence[Route]) -> dict[str, PoolLevel]:
         """Instances and load of every open pool."""

@@ -57,8 +57,10 @@ class Limits:
     allowed_chips: tuple[str, ...] | None = None
     """Only these kinds of chips; None = all that the sites offer."""
     time_limit_s: float = 30.0
-    gap: float = 1e-4
+    gap: float = 1e-3
     """Stop when the plan is proven this close to the best one, as a fraction."""
+    acceptable_gap: float = 0.01
+    """Stop at this gap already when the search has long found no better plan."""
 
     def check(self) -> None:
         """Raise InputError naming every limit that makes no sense."""
@@ -81,8 +83,11 @@ class Limits:
                     where="--time-limit",
                 )
             )
-        if not 0 <= self.gap < 1:
-            faults.append(Problem(f"must lie in [0, 1), got {self.gap!r}", fix="write --gap 0.001", where="--gap"))
+        faults += [
+            Problem(f"must lie in [0, 1), got {gap!r}", fix="write --gap 0.001", where="--gap")
+            for gap in (self.gap, self.acceptable_gap)
+            if not 0 <= gap < 1
+        ]
         if self.max_chips is not None and self.max_chips < 1:
             faults.append(
                 Problem(f"must be 1 or more, got {self.max_chips}", fix="write --max-chips 64", where="--max-chips")

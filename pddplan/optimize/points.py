@@ -8,25 +8,52 @@ up to date from each plan found.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.coverage import coverage
-from pddplan.evaluate.flows import decode_work, decode_works, system
+from pddplan.evaluate.flows import System, decode_work, decode_works, system
 from pddplan.evaluate.path_result import PathResult, States, path_result
 from pddplan.evaluate.problem import DecodeWork, Problem
-from pddplan.evaluate.stages import LineState, PrefillState, decode_cap, decode_state, line_state, prefill_state
+from pddplan.evaluate.stages import (
+    LineState,
+    PrefillState,
+    decode_cap,
+    decode_state,
+    feed_of,
+    line_state,
+    prefill_servers,
+    prefill_state,
+)
+from pddplan.network.feed import Feed, FeedEffect
 from pddplan.network.rate import effective_rate
 from pddplan.optimize.data import LineOption, ProgramData, Route
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.paths.decoding import DecodePoint
-from pddplan.queueing.flows import departure_scv, split_scv, superposed_scv
-from pddplan.queueing.moments import mix_moments
+from pddplan.queueing.flows import split_scv
 
 TPOT_QUANTILE = 0.9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineMix:
+    """Transfers of a line as shapes without size; rows are paths."""
+
+    rates: Array
+    payload_bytes: Array
+    senders: tuple[str, ...]
+    """Prefill pool of each row."""
+    part: float
+    """Share of all requests whose KV crosses here."""
+    feeds: Mapping[str, Feed] = field(default_factory=dict)
+    """What each sending pool was last seen to do to the flow."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        return float((self.rates * self.payload_bytes).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,25 +63,9 @@ class Mix:
     pool_classes: Mapping[str, Array]
     """Requests of each class per pool, any scale."""
     arrival_scv: Mapping[str, float]
-    """Per prefilling pool and per line."""
+    """Per prefilling pool."""
     decode: Mapping[str, DecodeWork]
-    line_rates: Mapping[str, Array]
-    """Transfers per line, shape (paths x classes,), aligned with ``line_payloads``."""
-    line_payloads: Mapping[str, Array]
-    feeds: Mapping[str, tuple[Feed, ...]]
-    """Per line: the prefill pools that send over it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """A prefill pool's part in a line's arrivals."""
-
-    pool: str
-    rate: float
-    share_sent: float
-    """Of the pool's requests, how many cross the line."""
-    scv: float
-    """Of the times between its transfers, as assumed or last seen."""
+    lines: Mapping[str, LineMix]
 
 
 @dataclass(slots=True, eq=False)
@@ -86,9 +97,15 @@ class Points:
             self._small_plans.append(Plan("", 1.0, mine, lines, (path,), nothing))
             self._allowed.append(allowed_classes(self.problem, path))
 
-    def routes(self, levels: Levels) -> tuple[Route, ...]:
-        """Work, payload and coverage of every path at these levels; pools without a level stand idle."""
-        return tuple(self._route(index, levels) for index in range(len(self.paths)))
+    def routes(self, levels: Levels, *, used: Array | None = None) -> tuple[Route, ...]:
+        """Work, payload and coverage of every path at these levels; pools without a level stand idle.
+
+        Only paths that are ``used`` are worked out where that is given; the others come back empty.
+        """
+        return tuple(
+            self._route(index, levels) if used is None or used[index] else Route(path.id, {}, self._allowed[index])
+            for index, path in enumerate(self.paths)
+        )
 
     def _route(self, index: int, levels: Levels) -> Route:
         path = self.paths[index]
@@ -114,7 +131,7 @@ class Points:
             if last is not None:
                 decode[pool_id] = last
         lines = (
-            {path.line: self._line_state(path.line, line, path.prefill, pools[0][1], prefill[path.prefill])}
+            {path.line: self._line_state(path.line, line, path.prefill, pools[0][1])}
             if path.line is not None and line is not None
             else {}
         )
@@ -148,7 +165,7 @@ class Points:
             batch, token_s = self._cap(path.prefill)
             work[path.prefill] = output * token_s / batch + self.problem.prefill_s(self._by_id[path.prefill])
             return work
-        work[path.prefill] = self.problem.prefill_s(self._by_id[path.prefill])
+        work[path.prefill] = self._prefill_work(path.prefill)
         if path.relay is not None:
             batch, token_s = self._cap(path.relay)
             held = result.relay_hold_s if path.kind is PathKind.P_RLD_MD else output * token_s
@@ -157,6 +174,10 @@ class Points:
             batch, token_s = self._cap(path.decode)
             work[path.decode] = result.main_tokens * token_s / batch + result.main_extend_s
         return work
+
+    def _prefill_work(self, pool_id: str) -> Array:
+        pool = self._by_id[pool_id]
+        return self.problem.prefill_s(pool) / prefill_servers(self.problem, pool, instances=1)
 
     def _cap(self, pool_id: str) -> tuple[int, float]:
         """Full batch of an instance of a decoding pool and its time per token without interference."""
@@ -204,7 +225,7 @@ class Points:
             pool = self._by_id[pool_id]
             classes = self.mix.pool_classes[pool_id]
             if pool.role is Role.PREFILL:
-                mean = float(classes @ self.problem.prefill_s(pool)) / float(classes.sum())
+                mean = float(classes @ self._prefill_work(pool_id)) / float(classes.sum())
             else:
                 mean = decode_state(
                     self.problem, pool, self.mix.decode[pool_id], request_rate_rps=1.0, instances=1
@@ -212,47 +233,56 @@ class Points:
             self._mean_work[pool_id] = max(mean, 1e-12)
         return self._mean_work[pool_id]
 
-    def _line_state(
-        self, line_id: str, level: LineLevel, feeder: str, feeder_level: PoolLevel, state: PrefillState
-    ) -> LineState:
+    def _line_state(self, line_id: str, level: LineLevel, feeder: str, feeder_level: PoolLevel) -> LineState:
         key = (line_id, level.option.id, level.load_bytes_per_s, feeder, feeder_level)
         if key not in self._line_states:
-            rates, payloads = self.mix.line_rates[line_id], self.mix.line_payloads[line_id]
-            size = float(rates @ payloads)
-            scale = level.load_bytes_per_s / size if size > 0 else 0.0
-            used = level.load_bytes_per_s / max(level.option.capacity_bytes_per_s, 1e-9)
-            self._line_states[key] = line_state(
-                self.problem.sites.lines[line_id],
-                level.option.gbps,
-                count=level.option.working,
-                transfer_rate_rps=rates * max(scale, 1e-12),
-                payload_bytes=payloads,
-                arrival_scv=self._line_scv(line_id, feeder, feeder_level, state, utilization=used),
-            )
+            mix = self.mix.lines[line_id]
+            scale = max(level.load_bytes_per_s / mix.bytes_per_s, 1e-12) if mix.bytes_per_s > 0 else 0.0
+            # the corner of a cell takes the best of what its range of utilisations may do to the flow
+            calm = replace(feeder_level, busiest=None)
+            corners = [calm]
+            if feeder_level.busiest is not None:
+                corners.append(PoolLevel(calm.instances, feeder_level.busiest * calm.instances))
+            states = [
+                line_state(
+                    self.problem.sites.lines[line_id],
+                    level.option.gbps,
+                    count=level.option.working,
+                    transfer_rate_rps=mix.rates * scale,
+                    payload_bytes=mix.payload_bytes,
+                    arrival_scv=float(split_scv(mix.part, scv=self.problem.workload.arrival.scv)),
+                    feeds=self._feeds(mix, scale, feeder, corner),
+                )
+                for corner in corners
+            ]
+            effects = [state.stage.effect for state in states]
+            best = FeedEffect(max(e.smoothing for e in effects), min(e.clumping for e in effects))
+            self._line_states[key] = replace(states[0], stage=replace(states[0].stage, effect=best))
         return self._line_states[key]
 
-    def _line_scv(
-        self, line_id: str, feeder: str, level: PoolLevel, state: PrefillState, *, utilization: float
-    ) -> float:
-        """How bursty a line's arrivals are when one of its feeders is at a level (the others as in the mix)."""
-        feeds = self.mix.feeds[line_id]
-        rates = np.array([feed.rate for feed in feeds])
-        candidates = []
-        for busy in {state.utilization, level.busiest if level.busiest is not None else state.utilization}:
-            leaving = departure_scv(
-                servers=level.instances,
-                utilization=busy,
-                arrival_scv=state.arrival_scv,
-                service_scv=self._service_scv(feeder),
-            )
-            scvs = [
-                float(split_scv(feed.share_sent, scv=leaving)) if feed.pool == feeder else feed.scv for feed in feeds
-            ]
-            candidates.append(superposed_scv(rates, scvs=np.array(scvs), utilization=utilization))
-        return min(candidates)
-
-    def _service_scv(self, pool_id: str) -> float:
-        return mix_moments(self.mix.pool_classes[pool_id], self.problem.prefill_s(self._by_id[pool_id])).scv
+    def _feeds(self, mix: LineMix, scale: float, feeder: str, level: PoolLevel) -> list[Feed]:
+        """Feeds of a line with one pool at a level and the others as last seen, weighted by what they send."""
+        feeds = [
+            replace(feed, payload_square=feed.payload_square * scale)
+            for pool_id, feed in mix.feeds.items()
+            if pool_id != feeder
+        ]
+        state, _ = self._pool_state(feeder, level)
+        mine = np.array([sender == feeder for sender in mix.senders])
+        if state is None or not mine.any() or level.load <= 0:
+            return feeds
+        classes = self.mix.pool_classes[feeder]
+        rate = level.load / self._mean_work_of(feeder) / float(classes.sum())
+        pool = self._by_id[feeder]
+        own = feed_of(
+            state,
+            servers=prefill_servers(self.problem, pool, instances=level.instances),
+            class_rate_rps=classes * rate,
+            sent_rate_rps=mix.rates[mine] * rate,
+            payload_bytes=mix.payload_bytes[mine],
+        )
+        square = float((mix.rates[mine] * mix.payload_bytes[mine] ** 2).sum()) * scale
+        return [*feeds, replace(own, payload_square=square)]
 
 
 def ttft_rows(promises: object) -> list[tuple[str, float, float]]:
@@ -314,8 +344,7 @@ def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) ->
             if pool.role is Role.AGGREGATED:
                 stop = float((mine * problem.prefill_s(pool)).sum() / mine.sum())
             decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=stop)
-    rates, payloads = _line_flows(problem, by_id, paths, flow)
-    return Mix(pool_classes, scv, decode, rates, payloads, _feeds(paths, flow, {}))
+    return Mix(pool_classes, scv, decode, _line_mixes(problem, by_id, paths, flow))
 
 
 def mix_of_plan(problem: Problem, plan: Plan, *, before: Mix, paths: Sequence[Path], pools: Sequence[Pool]) -> Mix:
@@ -331,58 +360,39 @@ def mix_of_plan(problem: Problem, plan: Plan, *, before: Mix, paths: Sequence[Pa
         if pool.id in solved.states.prefill:
             scv[pool.id] = solved.states.prefill[pool.id].arrival_scv
     decode |= decode_works(problem, plan, solved.flow_rps, solved.results)
-    rates, payloads = dict(before.line_rates), dict(before.line_payloads)
-    new_rates, new_payloads = _line_flows(problem, by_id, plan.paths, solved.flow_rps)
-    for line_id, rate in new_rates.items():
-        if rate.sum() > 0:
-            rates[line_id], payloads[line_id] = rate, new_payloads[line_id]
-    leaving = {
-        pool.id: departure_scv(
-            servers=pool.instances,
-            utilization=solved.states.prefill[pool.id].utilization,
-            arrival_scv=solved.states.prefill[pool.id].arrival_scv,
-            service_scv=solved.states.prefill[pool.id].service.scv,
-        )
-        for pool in plan.pools
-        if pool.role is Role.PREFILL
-    }
-    feeds = {**before.feeds, **_feeds(plan.paths, solved.flow_rps, leaving)}
-    return Mix(pool_classes, scv, decode, rates, payloads, feeds)
+    lines = dict(before.lines)
+    for line_id, mix in _line_mixes(problem, by_id, plan.paths, solved.flow_rps).items():
+        if mix.bytes_per_s > 0:
+            lines[line_id] = replace(mix, feeds=_feeds_of(problem, plan, mix, solved))
+    return Mix(pool_classes, scv, decode, lines)
 
 
-def _feeds(paths: Sequence[Path], flow: Array, leaving: Mapping[str, float]) -> dict[str, tuple[Feed, ...]]:
-    """Who sends over each line, how much of its own flow, and how bursty."""
-    found: dict[str, tuple[Feed, ...]] = {}
+def _feeds_of(problem: Problem, plan: Plan, mix: LineMix, solved: System) -> dict[str, Feed]:
+    feeds = {}
+    for pool_id in dict.fromkeys(mix.senders):
+        mine = np.array([sender == pool_id for sender in mix.senders])
+        if mix.rates[mine].sum() > 0:
+            through = solved.flow_rps[[path.prefill == pool_id for path in plan.paths]].sum(axis=0)
+            feeds[pool_id] = feed_of(
+                solved.states.prefill[pool_id],
+                servers=prefill_servers(problem, plan.pool(pool_id)),
+                class_rate_rps=through,
+                sent_rate_rps=mix.rates[mine],
+                payload_bytes=mix.payload_bytes[mine],
+            )
+    return feeds
+
+
+def _line_mixes(problem: Problem, pools: Mapping[str, Pool], paths: Sequence[Path], flow: Array) -> dict[str, LineMix]:
+    found = {}
     crossing = [path.line if path.kind is not PathKind.P_RLD else None for path in paths]
     for line_id in dict.fromkeys(line for line in crossing if line is not None):
-        feeds = []
-        for pool_id in dict.fromkeys(path.prefill for path in paths):
-            through = float(flow[[path.prefill == pool_id for path in paths]].sum())
-            onto = [line == line_id and path.prefill == pool_id for line, path in zip(crossing, paths, strict=True)]
-            sent = float(flow[onto].sum())
-            if sent > 0:
-                share = min(sent / through, 1.0)
-                scv = float(split_scv(share, scv=leaving.get(pool_id, 1.0)))
-                feeds.append(Feed(pool_id, sent, share, scv))
-        found[line_id] = tuple(feeds)
+        rows = [i for i, line in enumerate(crossing) if line == line_id]
+        payloads = [problem.payload_bytes(pools[paths[i].prefill], decode_cache=paths[i].decode_cache) for i in rows]
+        total = float(flow.sum())
+        part = min(float(flow[rows].sum()) / total, 1.0) if total > 0 else 0.0
+        found[line_id] = LineMix(flow[rows], np.array(payloads), tuple(paths[i].prefill for i in rows), part)
     return found
-
-
-def _line_flows(
-    problem: Problem, pools: Mapping[str, Pool], paths: Sequence[Path], flow: Array
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    rates: dict[str, list[Array]] = {}
-    payloads: dict[str, list[Array]] = {}
-    for path, requests in zip(paths, flow, strict=True):
-        if path.line is not None and path.kind is not PathKind.P_RLD:
-            rates.setdefault(path.line, []).append(requests)
-            payloads.setdefault(path.line, []).append(
-                problem.payload_bytes(pools[path.prefill], decode_cache=path.decode_cache)
-            )
-    return (
-        {line: np.concatenate(rows) for line, rows in rates.items()},
-        {line: np.concatenate(rows) for line, rows in payloads.items()},
-    )
 
 
 def line_options(

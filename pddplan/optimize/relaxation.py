@@ -76,8 +76,7 @@ def infeasible(
     deadline = time.perf_counter() + min(MOST_TIME_S, limits.time_limit_s)
     found: list[Relaxation] = []
     for attempt in (_promises, _rate, _chips, _budget, _power, _all_chips):
-        for relaxation in attempt(question, deadline):
-            found.append(relaxation)
+        found.extend(attempt(question, deadline))
     conflicts = [relaxation.limit for relaxation in found]
     what = f"{topology.name}: {nothing.why}"
     others = _other_topologies(question, deadline)
@@ -101,13 +100,11 @@ def smallest_feasible(
         if high > asked * factor or time.perf_counter() > deadline:
             return None
     for _ in range(_STEPS):
-        rounded = round_up(high)
         if high - low <= 2e-3 * high or time.perf_counter() > deadline:
             break
         middle = 0.5 * (low + high)
         low, high = (low, middle) if feasible(middle) else (middle, high)
-    rounded = round_up(high)
-    return rounded
+    return round_up(high)
 
 
 def round_up(value: float, digits: int = _DIGITS) -> float:
@@ -236,7 +233,7 @@ def _all_chips(question: Question, deadline: float) -> Iterator[Relaxation]:
 
 
 def _other_topologies(question: Question, deadline: float) -> list[str]:
-    found = []
+    found: list[str] = []
     for name, topology in TOPOLOGIES.items():
         if name in (question.topology.name, "any") or time.perf_counter() > deadline or len(found) == 2:
             continue

@@ -2,47 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pddplan.optimize.data import Route
 from pddplan.optimize.judge import Candidate, Judge
-from pddplan.optimize.levels import Levels, PoolLevel
+from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 
 STEPS_OF_REPAIR = 40
 STEPS_OF_SCALING = 14
+WORTH_A_STEP = 1e-3
+"""A step must remove at least this share of what is missing, per share it adds to the cost."""
 
 
-def more_instances(judge: Judge, candidate: Candidate, levels: Levels) -> Candidate | None:
-    """Open one more instance where it helps most, until all promises hold."""
+def bigger_fleet(judge: Judge, candidate: Candidate, levels: Levels) -> Candidate | None:
+    """Add one instance or take the next line option, whichever helps most per money, until all promises hold."""
     current = candidate
     for _ in range(STEPS_OF_REPAIR):
-        routes = judge.model.routes(levels)
+        routes = judge.model.routes(levels, used=candidate.used)
         if judge.keeps_all(current, routes):
             return current
-        pool = _guilty_pool(judge, current, levels, routes)
-        if pool is None:
+        step = _best_step(judge, current, levels, missing=judge.missed(current, routes))
+        if step is None or not judge.within_limits(step[0]):
             return None
-        counts = {**current.instances, pool: current.instances[pool] + 1}
-        current = judge.priced(counts, current.taken, current.flow)
-        if not judge.within_limits(current):
-            return None
-        level = levels.pools[pool]
-        levels = levels.with_pool(pool, PoolLevel(level.instances + 1, level.load))
+        current, levels = step
     return None
 
 
-def _guilty_pool(judge: Judge, candidate: Candidate, levels: Levels, routes: Sequence[Route]) -> str | None:
-    for pool in judge.model.data.pools:
-        level = levels.pools.get(pool.id)
-        if level is not None and level.load > pool.max_utilization * level.instances * (1 + 1e-9):
-            return pool.id
-    worst, guilty = judge.shortfall(candidate, routes) * (1 - 1e-6), None
+def _best_step(
+    judge: Judge, candidate: Candidate, levels: Levels, *, missing: float
+) -> tuple[Candidate, Levels] | None:
+    best: tuple[Candidate, Levels] | None = None
+    most = WORTH_A_STEP * missing / max(candidate.monthly_cost, 1.0)
+    for larger, eased in (*_more_instances(judge, candidate, levels), *_thicker_lines(judge, candidate, levels)):
+        gain = missing - judge.missed(larger, judge.model.routes(eased, used=candidate.used))
+        value = gain / max(larger.monthly_cost - candidate.monthly_cost, 1e-6 * candidate.monthly_cost, 1e-6)
+        if value > most:
+            best, most = (larger, eased), value
+    return best
+
+
+def _more_instances(judge: Judge, candidate: Candidate, levels: Levels) -> Iterator[tuple[Candidate, Levels]]:
     for pool_id, level in levels.pools.items():
-        eased = levels.with_pool(pool_id, PoolLevel(level.instances + 1, level.load))
-        missing = judge.shortfall(candidate, judge.model.routes(eased))
-        if missing < worst:
-            worst, guilty = missing, pool_id
-    return guilty
+        counts = {**candidate.instances, pool_id: candidate.instances[pool_id] + 1}
+        yield (
+            judge.priced(counts, candidate.taken, candidate.flow),
+            levels.with_pool(pool_id, PoolLevel(level.instances + 1, level.load)),
+        )
+
+
+def _thicker_lines(judge: Judge, candidate: Candidate, levels: Levels) -> Iterator[tuple[Candidate, Levels]]:
+    for line_id, level in levels.lines.items():
+        thicker = [
+            option
+            for option in judge.model.data.lines
+            if option.line == line_id and option.capacity_bytes_per_s > level.option.capacity_bytes_per_s
+        ]
+        if thicker:
+            option = min(thicker, key=lambda o: (o.capacity_bytes_per_s, o.id))
+            taken = tuple(option.id if o == level.option.id else o for o in candidate.taken)
+            yield (
+                judge.priced(candidate.instances, taken, candidate.flow),
+                levels.with_line(line_id, LineLevel(option, level.load_bytes_per_s)),
+            )
 
 
 def fewer_requests(judge: Judge, candidate: Candidate, routes: Sequence[Route]) -> Candidate | None:
@@ -55,7 +76,7 @@ def fewer_requests(judge: Judge, candidate: Candidate, routes: Sequence[Route]) 
         if share < floor:
             break
         scaled = judge.priced(candidate.instances, candidate.taken, candidate.flow * share)
-        if judge.keeps_all(scaled, judge.model.routes(judge.levels_of(scaled, routes))):
+        if judge.keeps_all(scaled, judge.model.routes(judge.levels_of(scaled, routes), used=candidate.used)):
             found, low = scaled, share
         else:
             high = share

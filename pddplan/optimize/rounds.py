@@ -58,8 +58,14 @@ def search_plans(
         remaining = limits.time_limit_s - (time.perf_counter() - started)
         if best is not None and remaining <= _LEAST_TIME_S:
             break
-        search = Search(points, search_objective(objective), max(remaining, _LEAST_TIME_S), limits.gap, start=start)
-        result = search.run()
+        result = Search(
+            points,
+            search_objective(objective),
+            max(remaining, _LEAST_TIME_S),
+            limits.gap,
+            acceptable_gap=max(limits.gap, limits.acceptable_gap),
+            start=start,
+        ).run()
         if result.best is None:
             if best is not None:
                 break

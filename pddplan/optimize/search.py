@@ -24,11 +24,12 @@ from pddplan.optimize.division import divide
 from pddplan.optimize.formulation import MONEY, formulate, name
 from pddplan.optimize.judge import Candidate, Judge, OperatingModel
 from pddplan.optimize.levels import Cell, Levels
-from pddplan.optimize.repair import fewer_requests, more_instances
+from pddplan.optimize.repair import bigger_fleet, fewer_requests
 from pddplan.optimize.solver import Solved, SolveStatus, solve
 
+_DINKELBACH_STEPS = 12
 _NODES_PER_REPAIR = 5
-"""Once a plan is known, repairing costs more than it gives: only every so many nodes."""
+"""Repairing costs more than a node: after the first nodes only every so many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +53,10 @@ class Search:
     objective: str
     time_limit_s: float
     gap: float
-    max_nodes: int = 400
+    acceptable_gap: float = 0.0
+    """Once ``patience`` nodes brought no better plan, a proof this close is enough."""
+    patience: int = 40
+    max_nodes: int = 20_000
     start: Sequence[Candidate] = ()
     """Plans known beforehand (of another round, or the user's own): judged first."""
     best: Candidate | None = None
@@ -60,6 +64,7 @@ class Search:
     solver: str = "HiGHS"
     judge: Judge = field(init=False)
     _nodes: int = 0
+    _improved_at: int = 0
     _deadline: float = 0.0
     _open: list[tuple[float, int, Cell]] = field(default_factory=list)
     _ticket: itertools.count[int] = field(default_factory=itertools.count)
@@ -82,9 +87,9 @@ class Search:
                 key, _, cell = heapq.heappop(self._open)
                 if self._settled(-key):
                     continue
-                if time.perf_counter() >= self._deadline or self._nodes >= self.max_nodes:
+                if time.perf_counter() >= self._deadline or self._nodes >= self.max_nodes or self._patience_over(-key):
                     self._push(-key, cell)
-                    status = "time limit" if self._nodes < self.max_nodes else "node limit"
+                    status = "time limit"
                     break
                 self._visit(cell, bound=-key)
         except KeyboardInterrupt:
@@ -96,7 +101,7 @@ class Search:
         gap = self._proven_gap(status)
         if self.best is None:
             status = "infeasible" if status == "optimal" else status
-        elif status == "node limit" and gap <= self.gap:
+        elif status == "time limit" and gap <= max(self.gap, self.acceptable_gap):
             status = "optimal"
         return SearchResult(
             self.best, status, gap, self._nodes, time.perf_counter() - started, self.solver, self.best_score
@@ -123,6 +128,13 @@ class Search:
             return False
         self._lost_bound = max(self._lost_bound, bound)
         return True
+
+    def _patience_over(self, bound: float) -> bool:
+        """True when the last nodes brought no better plan and the proof is close enough (best bound first)."""
+        if self.best is None or self._nodes - self._improved_at < self.patience:
+            return False
+        bound = max(bound, self._lost_bound)
+        return bound <= self.best_score + self.acceptable_gap * abs(self.best_score)
 
     def _proven_gap(self, status: str) -> float:
         if self.best is None or not math.isfinite(self.best_score):
@@ -155,13 +167,13 @@ class Search:
         if self._settled(bound):
             return
         true_levels = self.judge.levels_of(candidate, routes)
-        true_routes = self.model.routes(true_levels)
+        true_routes = self.model.routes(true_levels, used=candidate.used)
         if self.judge.keeps_all(candidate, true_routes):
             self._accept(candidate, true_levels)
             if solved.status is not SolveStatus.OPTIMAL:
                 self._lost_bound = max(self._lost_bound, bound)
             return
-        if self.best is None or self._nodes % _NODES_PER_REPAIR == 1:
+        if self._nodes % (1 if self._nodes < _NODES_PER_REPAIR else _NODES_PER_REPAIR) == 0:
             self._repair(candidate, true_levels, routes)
             if self._settled(bound):
                 return
@@ -187,22 +199,33 @@ class Search:
         return self._solve_ratio(data, bound=bound)
 
     def _solve_ratio(self, data: ProgramData, *, bound: float) -> tuple[Solved | None, float]:
-        """Dinkelbach: raise the weight of money until the best of R - weight * cost is zero."""
+        """Dinkelbach: raise the weight of money until the best of R - weight * cost is zero.
+
+        A bound b of that best proves R / cost <= weight + b / cost for every plan of the cell, and no plan
+        costs less than the cheapest path.
+        """
         weight = max(self._target(), 0.0) * MONEY if self.best is not None else 0.0
+        least_cost = cheapest_path(data) / MONEY
+        scale = self.best.rate_rps if self.best is not None else data.max_rate_rps
         solved: Solved | None = None
-        for _ in range(12):
+        for _ in range(_DINKELBACH_STEPS):
             program, _ = formulate(data, objective="ratio", money_weight=weight)
-            latest = solve(program, time_limit_s=self._deadline - time.perf_counter(), gap=0.1 * self.gap)
+            latest = solve(
+                program,
+                time_limit_s=self._deadline - time.perf_counter(),
+                gap=0.1 * self.gap,
+                absolute_gap=0.1 * self.gap * scale,
+            )
             self._note(latest)
             if not latest.has_plan:
                 if latest.status is SolveStatus.TIME_LIMIT:
                     self._lost_bound = max(self._lost_bound, bound)
                 return solved, bound
             cost_k = _cost_of(latest, data)
-            if latest.objective <= 1e-9 * max(1.0, latest.values["R"]):
-                # nothing in the cell beats the weight asked for
-                proven = weight / MONEY if latest.bound <= 1e-7 * max(1.0, latest.values["R"]) else bound
-                return (solved or latest), min(bound, max(proven, -math.inf))
+            beyond = max(latest.bound, 0.0) / least_cost if least_cost > 0 else math.inf
+            bound = min(bound, (weight + beyond) / MONEY)
+            if latest.objective <= 0.1 * self.gap * scale:  # nothing in the cell beats this weight by more
+                return solved or latest, bound
             solved = latest
             if cost_k <= 0:
                 return solved, bound
@@ -229,7 +252,7 @@ class Search:
         return self.judge.priced(instances, taken, flow)
 
     def _repair(self, candidate: Candidate, levels: Levels, routes: Sequence[Route]) -> None:
-        fixed = more_instances(self.judge, candidate, levels)
+        fixed = bigger_fleet(self.judge, candidate, levels)
         if fixed is None and self.model.data.min_rate_rps < self.model.data.max_rate_rps:
             fixed = fewer_requests(self.judge, candidate, routes)
         if fixed is not None:
@@ -239,19 +262,28 @@ class Search:
         score = self.score(candidate)
         if score > self.best_score:
             self.best, self.best_score = replace(candidate, levels=levels), score
+            self._improved_at = self._nodes
 
     def _accept_if_feasible(self, candidate: Candidate) -> bool:
         if not self.judge.within_limits(candidate):
             return False
-        base = self.model.routes(root_cell(self.model.data).best())
+        base = self.model.routes(root_cell(self.model.data).best(), used=candidate.used)
         if candidate.flow.shape[0] != len(base):
             return False
         levels = self.judge.levels_of(candidate, base)
-        routes = self.model.routes(levels)
+        routes = self.model.routes(levels, used=candidate.used)
         if not self.judge.keeps_all(candidate, routes):
             return False
         self._accept(candidate, levels)
         return True
+
+
+def cheapest_path(data: ProgramData) -> float:
+    """Least monthly cost of any plan: one instance of each pool of the cheapest path."""
+    price = {pool.id: pool.monthly_cost_per_instance for pool in data.pools}
+    credit = sum(kind.credit_per_chip * kind.count for kind in data.owned)
+    costs = [sum(price[pool] for pool in route.work if pool in price) for route in data.routes if route.allowed.any()]
+    return max(min(costs, default=0.0) - credit, 0.0)
 
 
 def _cost_of(solved: Solved, data: ProgramData) -> float:

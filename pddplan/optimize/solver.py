@@ -33,6 +33,10 @@ _WITHOUT_HEURISTICS = {
 }
 
 
+_PRIMAL_FEASIBLE = 2
+"""HiGHS: the solution kept satisfies all rows."""
+
+
 class SolveStatus(StrEnum):
     """What a solver said, in the only four words the rest of the package needs."""
 
@@ -66,7 +70,14 @@ def solver_name() -> str:
     return "HiGHS" if pulp.HiGHS().available() else "CBC"
 
 
-def solve(program: pulp.LpProblem, *, time_limit_s: float, gap: float = 0.0, relax_integers: bool = False) -> Solved:
+def solve(
+    program: pulp.LpProblem,
+    *,
+    time_limit_s: float,
+    gap: float = 0.0,
+    absolute_gap: float | None = None,
+    relax_integers: bool = False,
+) -> Solved:
     """Solve one program and return whole integers, never a half-checked answer.
 
     Raises SolverError when no solver is installed, or the solver stops for a reason other than
@@ -81,7 +92,14 @@ def solve(program: pulp.LpProblem, *, time_limit_s: float, gap: float = 0.0, rel
         if name == "HiGHS":
             quick = _WITHOUT_HEURISTICS if program.numVariables() <= SMALL_PROGRAM else {}
             engine: Any = pulp.HiGHS(
-                msg=False, mip=not relax_integers, timeLimit=limit, gapRel=gap, threads=1, random_seed=0, **quick
+                msg=False,
+                mip=not relax_integers,
+                timeLimit=limit,
+                gapRel=gap,
+                gapAbs=absolute_gap,
+                threads=1,
+                random_seed=0,
+                **quick,
             )
         else:
             engine = pulp.PULP_CBC_CMD(
@@ -97,11 +115,11 @@ def solve(program: pulp.LpProblem, *, time_limit_s: float, gap: float = 0.0, rel
     status = _status(program, out_of_time=seconds >= 0.95 * limit)
     if status in (SolveStatus.INFEASIBLE, SolveStatus.UNBOUNDED):
         return Solved(name, status, math.nan, math.nan, {}, seconds)
-    values = _values(program, whole=not relax_integers)
+    values = _values(program, whole=not relax_integers) if _has_solution(program, status) else {}
     if not values:
         return Solved(name, SolveStatus.TIME_LIMIT, math.nan, _bound(program, math.nan), {}, seconds)
     objective = _clean(float(program.objective.value()))
-    bound = objective if status is SolveStatus.OPTIMAL and gap == 0 else _bound(program, objective)
+    bound = objective if status is SolveStatus.OPTIMAL and gap == 0 and not absolute_gap else _bound(program, objective)
     return Solved(name, status, objective, bound, values, seconds)
 
 
@@ -146,6 +164,16 @@ def _status(program: pulp.LpProblem, *, out_of_time: bool) -> SolveStatus:
         f"the solver stopped with status {pulp.LpStatus.get(program.status, program.status)!r}",
         fix="try again with --time-limit raised, or with fewer kinds of chips",
     )
+
+
+def _has_solution(program: pulp.LpProblem, status: SolveStatus) -> bool:
+    """False when the solver stopped before it had any plan (its variables then read zero)."""
+    if status is SolveStatus.OPTIMAL:
+        return True
+    engine = getattr(program, "solverModel", None)
+    if engine is not None and hasattr(engine, "getInfo"):
+        return int(engine.getInfo().primal_solution_status) == _PRIMAL_FEASIBLE
+    return bool(program.sol_status == 2)
 
 
 def _values(program: pulp.LpProblem, *, whole: bool) -> dict[str, float]:
