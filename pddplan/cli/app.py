@@ -33,7 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "size": Entry("pddplan.cli.size", "size", "How many chips of which kind, in which role, where; and what it costs."),
     "explain": Entry("pddplan.cli.explain", "explain", "Why a plan looks as it does, and what would change it."),
     "simulate": Entry("pddplan.cli.simulate", "simulate", "Check a plan with a discrete-event simulation."),
-    "bcr": Entry("pddplan.cli.bcr", "app", "Benefit per cost: compare topologies, draw the bathtub curve."),
+    "bcr": Entry("pddplan.cli.bcr", "app", "Benefit per cost: compare topologies, the bathtub, how sure, growth."),
     "wan": Entry("pddplan.cli.wan", "app", "Whether a leased line carries the KV traffic, and with what headroom."),
     "sweep": Entry("pddplan.cli.sweep", "sweep", "Size again and again while inputs vary."),
     "pareto": Entry("pddplan.cli.pareto", "pareto", "Plans that trade cost against latency."),

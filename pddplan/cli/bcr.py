@@ -1,4 +1,4 @@
-"""``pddplan bcr``: benefit per cost. Compare topologies, draw the bathtub, ask how sure, plan growth."""
+"""``pddplan bcr``: benefit per cost. Compare topologies, draw the bathtub, ask how sure a plan is."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from typing import Annotated
 import typer
 
 from pddplan.cli import options
-from pddplan.cli.bcr_questions import demand_of, load_inputs, load_question, plan_of, range_of, show, token_price_of
+from pddplan.cli.bcr_planning import fleet, growth, regret, reserve
+from pddplan.cli.bcr_questions import (
+    ModelOption,
+    PlanOption,
+    StackOption,
+    TimeLimitOption,
+    TokenPriceOption,
+    TokenTableOption,
+    TopologyOption,
+    load_inputs,
+    load_question,
+    plan_of,
+    range_of,
+    show,
+    token_price_of,
+)
 from pddplan.cli.options import profile_dirs
 
 app = typer.Typer(no_args_is_help=True)
 
 COMPARED = "colocated,pd,cross-dc,cross-dc-drc,pdd"
-
-ModelOption = Annotated[str | None, typer.Option("--model", "-m", help="Another model than the workload's.")]
-StackOption = Annotated[str | None, typer.Option("--stack", help="Serving stack whose efficiencies to use.")]
-TimeLimitOption = Annotated[
-    float, typer.Option("--time-limit", callback=options.positive, help="Stop each search after this many seconds.")
-]
-TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Topology to size, unless --plan is given.")]
-PlanOption = Annotated[
-    Path | None, typer.Option("--plan", metavar="FILE", help="Take this plan (from size --out) instead of sizing.")
-]
-TokenPriceOption = Annotated[
-    str | None, typer.Option("--token-price", help="Row of the token price table; without it the model's own row.")
-]
-TokenTableOption = Annotated[
-    str, typer.Option("--token-prices", metavar="TABLE", help="Token price table: a bundled id or a YAML file.")
-]
 
 
 @app.command("compare")
@@ -260,174 +259,5 @@ def sure(
         show(found, as_json=as_json, csv=csv, text=bcr_sure.render, json=bcr_sure.sure_json, table=bcr_sure.sure_csv)
 
 
-@app.command("growth")
-def growth(
-    demand: Annotated[
-        str, typer.Option("--demand", help="Requests per second in each quarter, separated by commas: 4,6,9,11.5.")
-    ],
-    workload: options.WorkloadOption = "agentic-64k",
-    sites: options.SitesOption = None,
-    topology: TopologyOption = "pdd",
-    ttft_p90: options.TtftP90Option = None,
-    ttft_p99: options.TtftP99Option = None,
-    tpot: options.TpotOption = None,
-    model: ModelOption = None,
-    stack: StackOption = None,
-    time_limit: TimeLimitOption = 30.0,
-    as_json: options.JsonOption = False,
-    csv: options.CsvOption = None,
-    profiles: options.ProfilesOption = None,
-) -> None:
-    """A growing demand: what to add when, bought or rented, when to take a thicker line, and what it costs today.
-
-    \b
-    Examples:
-      pddplan bcr growth --demand 4,6,9,11.5
-      pddplan bcr growth --demand 4,6,9,11.5 --sites bought.yaml --csv months.csv
-    """
-    options.one_standard_output(as_json, csv)
-    with profile_dirs(profiles):
-        from pddplan.optimize import Limits
-        from pddplan.report import bcr_growth
-        from pddplan.studies.growth_path import growth_study
-
-        inputs = load_inputs(
-            workload,
-            sites,
-            rps=None,
-            ttft=(None, ttft_p90, ttft_p99),
-            tpot=tpot,
-            link=None,
-            model=model,
-            stack=stack,
-        )
-        found = growth_study(inputs, demand_of(demand), topology=topology, limits=Limits(time_limit_s=time_limit))
-        show(
-            found,
-            as_json=as_json,
-            csv=csv,
-            text=bcr_growth.render,
-            json=bcr_growth.growth_json,
-            table=bcr_growth.growth_csv,
-        )
-
-
-@app.command("regret")
-def regret(
-    workload: options.WorkloadOption = "agentic-64k",
-    sites: options.SitesOption = None,
-    topology: TopologyOption = "pdd",
-    scenario: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scenario", metavar="'NAME: FACTOR=VALUE, ...'", help="Instead of the usual scenarios; repeatable."
-        ),
-    ] = None,
-    carried: Annotated[
-        bool,
-        typer.Option("--carried/--strict", help="Count what a plan still carries where it breaks a promise."),
-    ] = False,
-    rps: options.RpsOption = None,
-    ttft_p90: options.TtftP90Option = None,
-    ttft_p99: options.TtftP99Option = None,
-    tpot: options.TpotOption = None,
-    link: options.LinkOption = None,
-    model: ModelOption = None,
-    stack: StackOption = None,
-    time_limit: TimeLimitOption = 30.0,
-    as_json: options.JsonOption = False,
-    csv: options.CsvOption = None,
-    profiles: options.ProfilesOption = None,
-) -> None:
-    """The best plan of each scenario, what it makes of the others, and the plan that regrets least.
-
-    \b
-    Examples:
-      pddplan bcr regret
-      pddplan bcr regret --scenario 'busy: demand=1.3' --scenario 'cold: missing tokens=2'
-    """
-    options.one_standard_output(as_json, csv)
-    with profile_dirs(profiles):
-        from pddplan.optimize import Limits
-        from pddplan.report import bcr_regret
-        from pddplan.studies.scenarios import parse_scenario, regret_study
-
-        inputs, outcome = load_question(
-            workload,
-            sites,
-            plan=None,
-            topology=topology,
-            rps=rps,
-            ttft=(None, ttft_p90, ttft_p99),
-            tpot=tpot,
-            link=link,
-            model=model,
-            stack=stack,
-            time_limit=time_limit,
-        )
-        found = regret_study(
-            inputs,
-            outcome,
-            topology=topology,
-            scenarios=[parse_scenario(text) for text in scenario] if scenario else None,
-            carried=carried,
-            limits=Limits(time_limit_s=time_limit),
-        )
-        show(
-            found,
-            as_json=as_json,
-            csv=csv,
-            text=bcr_regret.render,
-            json=bcr_regret.regret_json,
-            table=bcr_regret.regret_csv,
-        )
-
-
-@app.command("fleet")
-def fleet(
-    workload: Annotated[
-        list[str], typer.Option("--workload", "-w", help="Workload: a bundled id or a YAML file; repeatable.")
-    ],
-    sites: options.SitesOption = None,
-    topology: Annotated[str, typer.Option("--topology", "-t", help="Topology of all workloads.")] = "any",
-    stack: StackOption = None,
-    time_limit: TimeLimitOption = 30.0,
-    as_json: options.JsonOption = False,
-    csv: options.CsvOption = None,
-    profiles: options.ProfilesOption = None,
-) -> None:
-    """Several workloads on one fleet: they share sites, chips, power and lines; each keeps pools of its own.
-
-    \b
-    Examples:
-      pddplan bcr fleet -w agentic-64k -w table-example
-      pddplan bcr fleet -w chat.yaml -w agents.yaml --sites inventory.yaml --csv costs.csv
-    """
-    options.one_standard_output(as_json, csv)
-    with profile_dirs(profiles):
-        from pddplan.optimize import Limits
-        from pddplan.report import bcr_fleet
-        from pddplan.studies.shared_fleet import shared_fleet
-
-        questions = [
-            load_inputs(
-                name,
-                sites,
-                rps=None,
-                ttft=(None, None, None),
-                tpot=None,
-                link=None,
-                model=None,
-                stack=stack,
-            )
-            for name in workload
-        ]
-        found = shared_fleet(questions, topology=topology, limits=Limits(time_limit_s=time_limit))
-        show(
-            found,
-            as_json=as_json,
-            csv=csv,
-            text=bcr_fleet.render,
-            json=bcr_fleet.fleet_json,
-            table=bcr_fleet.fleet_csv,
-        )
+for command in (growth, reserve, regret, fleet):
+    app.command(command.__name__)(command)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from pddplan.cli import options
 from pddplan.errors import InputError, Problem
@@ -16,6 +18,22 @@ if TYPE_CHECKING:
     from pddplan.domain.token_price import TokenPrice
     from pddplan.report.text_table import Screen
     from pddplan.sizing import Inputs
+
+ModelOption = Annotated[str | None, typer.Option("--model", "-m", help="Another model than the workload's.")]
+StackOption = Annotated[str | None, typer.Option("--stack", help="Serving stack whose efficiencies to use.")]
+TimeLimitOption = Annotated[
+    float, typer.Option("--time-limit", callback=options.positive, help="Stop each search after this many seconds.")
+]
+TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Topology to size, unless --plan is given.")]
+PlanOption = Annotated[
+    Path | None, typer.Option("--plan", metavar="FILE", help="Take this plan (from size --out) instead of sizing.")
+]
+TokenPriceOption = Annotated[
+    str | None, typer.Option("--token-price", help="Row of the token price table; without it the model's own row.")
+]
+TokenTableOption = Annotated[
+    str, typer.Option("--token-prices", metavar="TABLE", help="Token price table: a bundled id or a YAML file.")
+]
 
 
 def load_inputs(
@@ -75,15 +93,16 @@ def token_price_of(table: str, row: str | None, inputs: Inputs) -> tuple[TokenPr
     return token_price_for(inputs.workload.llm, name=table)
 
 
-def demand_of(text: str) -> list[float]:
+def numbers_of(text: str, option: str) -> list[float]:
+    """Numbers separated by commas."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(
             Problem(
-                what=f"cannot read the demand {text!r}",
-                fix="write requests per second per quarter, for example --demand 4,6,9,11.5",
-                where="--demand",
+                what=f"cannot read the numbers {text!r}",
+                fix=f"separate them by commas, for example {option} 4,6,9,11.5",
+                where=option,
             )
         ) from None
 

@@ -80,7 +80,7 @@ def request_economics(
     Returns:     three arrays, shape (points,) [currency], [currency], [s]
     Raises:      as request_revenue.
     Holds when:  pools are sized to their load, so that cost follows work (see fixed_fleet_rate for a given fleet).
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     missed = np.atleast_2d(miss_tokens)
     length = np.broadcast_to(classes.input_tokens, missed.shape)
@@ -123,7 +123,7 @@ def bathtub_curve(
     Raises:      DomainError unless hit rates rise from 0 and stay within [0, 1].
     Holds when:  lengths, weights and prices do not depend on the hit rate. With attention-only work it is
                  (1 - (1-k) h) / (1 - h^2).
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     rates = np.asarray(hit_rates, dtype=float)
     if rates.size < 2 or rates[0] != 0 or np.any(np.diff(rates) <= 0):
@@ -172,7 +172,7 @@ def now_point(
     Returns:     (hit rate, benefit)
     Raises:      as request_revenue.
     Holds when:  as request_economics.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     revenue, cost, _ = request_economics(
         classes, classes.miss_prefill_tokens, serving=serving, price=price, finance=finance

@@ -59,7 +59,7 @@ def chunk_boundaries(input_tokens: float, chunk_tokens: float) -> Array:
     Returns:     falling hit rates, shape (floor(L / C),)
     Raises:      DomainError unless both are positive.
     Holds when:  prefill runs in chunks of C and the tail gets a pass of its own.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     if not (input_tokens > 0 and chunk_tokens > 0):
         raise DomainError("input and chunk", "must be greater than 0", (input_tokens, chunk_tokens))
@@ -77,7 +77,7 @@ def predicted_notches(
     Returns:     boundaries by falling weight of their class, then rising hit rate
     Raises:      DomainError as chunk_boundaries.
     Holds when:  as chunk_boundaries.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     if not chunk_tokens > 0:
         raise DomainError("chunk", "must be greater than 0", chunk_tokens)
@@ -115,7 +115,7 @@ def read_curve(
     Returns:     BathtubReading
     Raises:      nothing.
     Holds when:  the grid is finer than the notches.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     relative = np.where(np.isfinite(curve.relative), curve.relative, np.inf)
     valley = int(np.argmin(relative))

@@ -103,7 +103,7 @@ def bcr(goodput_rps: float, cost: Cost) -> float:
     Returns:     [req/s per 1,000 currency/month]; inf for a free plan that serves something, 0 for one that does not
     Raises:      nothing.
     Holds when:  always; comparable between plans of one currency and one set of promises only.
-    References:  pdd, A1
+    References:  pdd-report, A1
     """
     if goodput_rps <= 0:
         return 0.0

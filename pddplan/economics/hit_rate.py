@@ -45,7 +45,7 @@ def miss_tokens_at(classes: RequestClasses, hit_rates: Array, *, spread: Spread 
     Raises:      DomainError for hit rates outside [0, 1].
     Holds when:  lengths and weights do not change with the hit rate. Classes that miss nothing now are given one
                  missing token first, so that every hit rate down to 0 can be reached.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     rates = np.asarray(hit_rates, dtype=float)
     if not np.all((rates >= 0) & (rates <= 1)):
@@ -75,7 +75,7 @@ def at_hit_rate(classes: RequestClasses, hit_rate: float, *, spread: Spread = Sp
     Returns:     classes
     Raises:      DomainError as miss_tokens_at.
     Holds when:  the decode-side cache gains and loses as the prefill-side one does.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     missed = miss_tokens_at(classes, np.array([hit_rate]), spread=spread)[0]
     crossing = decode_miss_at(classes, missed)
@@ -90,7 +90,7 @@ def decode_miss_at(classes: RequestClasses, miss_tokens: Array) -> Array:
     Returns:     shape (..., classes) [tokens]
     Raises:      nothing.
     Holds when:  as at_hit_rate.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     now = classes.miss_prefill_tokens
     ratio = np.divide(classes.miss_decode_tokens, now, out=np.ones_like(now, dtype=float), where=now > 0)

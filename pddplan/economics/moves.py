@@ -44,7 +44,7 @@ def shallower_tub(
     Returns:     moves, best first
     Raises:      as request_revenue.
     Holds when:  the busy second costs the same in every alternative.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     hit_rate, now = now_point(classes, serving=serving, price=price, finance=finance)
     moves = []
@@ -77,7 +77,7 @@ def more_cache(
     Returns:     one move per capacity, in order of capacity
     Raises:      DomainError for a rate or price that is not positive or not finite, or a curve without points.
     Holds when:  the curve was measured on this traffic, and reading from the cache does not slow prefill.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     if not (np.isfinite(rate_rps) and rate_rps > 0):
         raise DomainError("rate", "must be finite and greater than 0", rate_rps)

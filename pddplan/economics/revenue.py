@@ -83,7 +83,7 @@ def with_cached_ratio(price: TokenPrice, cached_over_miss: float | None) -> Toke
     Returns:     price list that has a cached price
     Raises:      InputError if the list shows no cached price and none is given; DomainError if k < 0.
     Holds when:  cached tokens are billed as a share of missed ones.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     if cached_over_miss is not None:
         if not (math.isfinite(cached_over_miss) and cached_over_miss >= 0):
@@ -109,7 +109,7 @@ def request_revenue(
     Returns:     that shape [finance.currency per request]
     Raises:      InputError if the list has no cached price or the currency no rate.
     Holds when:  every token is billed at list price.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     priced = with_cached_ratio(price, None)
     assert priced.cached_per_mtok is not None

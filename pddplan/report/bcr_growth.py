@@ -112,6 +112,13 @@ def _changes(study: GrowthStudy, screen: Screen) -> list[str]:
 
 def _rests_on(study: GrowthStudy, screen: Screen) -> list[str]:
     texts = [
+        f"{kind}: an instance costs {short(both.rent_monthly_cost)} rented, {short(both.purchase_monthly_cost)} "
+        f"bought, per month; break-even after {short(both.break_even_months)} months"
+        if both.break_even_months is not None
+        else f"{kind}: rent never adds up to the price of buying"
+        for kind, both in study.contracts
+    ]
+    texts += [
         f"cost of capital {percent(study.annual_rate_fraction)} a year; prices stay as they are (they have fallen)",
         "the kinds of pools are those of the plan for the largest demand; each quarter takes the smallest counts and "
         "thinnest line that keep all promises",

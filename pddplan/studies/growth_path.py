@@ -11,6 +11,7 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import LinePlan, Plan, Pool
 from pddplan.domain.sites import SiteChip, Sites
 from pddplan.economics.growth import GrowthPlan, MonthRow, UnitTerms, line_path, monthly_demand, phase_units
+from pddplan.economics.purchase import RentOrBuy, rent_or_buy
 from pddplan.economics.unit_costs import chip_unit_costs
 from pddplan.errors import InputError, Problem
 from pddplan.evaluate.evaluate import evaluate
@@ -45,6 +46,8 @@ class GrowthStudy:
     """Present cost of having the final fleet from the first month on."""
     rent_only_present_cost: float
     annual_rate_fraction: float
+    contracts: tuple[tuple[str, RentOrBuy], ...] = ()
+    """Per kind that can be bought: one instance rented and bought, per month."""
 
     @property
     def monthly_rows(self) -> tuple[MonthRow, ...]:
@@ -82,12 +85,14 @@ def growth_study(
     by_month = [step.outcome for step in steps for _ in range(per_quarter)]
     annual = inputs.sites.finance.cost_of_capital_fraction
     rows: list[MonthRow] = []
+    contracts: list[tuple[str, RentOrBuy]] = []
     rent_only = at_once = 0.0
     for index, pool in enumerate(final.plan.pools):
         needed = [outcome.plan.pools[index].instances if outcome else 0 for outcome in by_month]
         terms = unit_terms(asked, pool)
         kind = f"{pool.site} {pool.role} {pool.chip} {pool.shape}"
         rows += phase_units(kind, needed, terms=terms, annual_rate_fraction=annual)
+        contracts += [(kind, both) for both in (_both_ways(asked, terms),) if both is not None]
         only_rent = replace(terms, purchase_price=None)
         if math.isfinite(terms.rent_monthly_cost):
             rent_only += _present(phase_units(kind, needed, terms=only_rent, annual_rate_fraction=annual))
@@ -111,6 +116,21 @@ def growth_study(
         at_once_present_cost=at_once,
         rent_only_present_cost=rent_only,
         annual_rate_fraction=annual,
+        contracts=tuple(contracts),
+    )
+
+
+def _both_ways(inputs: Inputs, terms: UnitTerms) -> RentOrBuy | None:
+    if terms.purchase_price is None or not math.isfinite(terms.rent_monthly_cost):
+        return None
+    finance = inputs.sites.finance
+    return rent_or_buy(
+        terms.rent_monthly_cost,
+        terms.purchase_price,
+        amortisation_years=finance.amortisation_years,
+        residual_fraction=finance.residual_fraction,
+        annual_rate_fraction=finance.cost_of_capital_fraction,
+        running_monthly_cost=terms.running_monthly_cost,
     )
 
 

@@ -130,7 +130,7 @@ def serving_cost(question: Question, outcome: Outcome) -> ServingCost:
     Returns:     ServingCost; at today's hit rate it gives exactly the plan's cost per request
     Raises:      nothing.
     Holds when:  pools keep their utilisation at other hit rates: they are sized to their load.
-    References:  pdd, A4
+    References:  pdd-report, A4
     """
     classes = question.workload.classes
     requests = outcome.plan.rate_rps * seconds_per_month(question.sites.finance)
