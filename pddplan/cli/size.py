@@ -83,6 +83,9 @@ def size(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the plan file (for simulate, explain, diff)."),
     ] = None,
+    xlsx: Annotated[
+        Path | None, typer.Option("--xlsx", metavar="FILE", help="Also write a workbook with live formulas.")
+    ] = None,
     compare: Annotated[
         bool,
         typer.Option("--compare/--no-compare", help="Also size the aggregated baseline and the plan without cache."),
@@ -93,7 +96,7 @@ def size(
     """Find the plan: chips per role and place, routing, line, cost, and whether the promises hold."""
     from pddplan import api
 
-    options.one_standard_output(as_json, out, csv)
+    options.one_standard_output(as_json, out, csv, xlsx)
     with profile_dirs(profiles):
         try:
             sizing = api.size(
@@ -128,12 +131,12 @@ def size(
                 print(dump_json(infeasible_json(error)), end="")
             raise
     style = {"separator": csv_separator, "decimal": csv_decimal, "byte_order_mark": csv_bom}
-    _write_files(sizing, out=out, csv=csv, style=style)
+    _write_files(sizing, out=out, csv=csv, xlsx=xlsx, style=style)
     if as_json:
         from pddplan.report.json_plan import plan_file_text
 
         sys.stdout.write(plan_file_text(sizing))
-    elif "-" not in (str(out), str(csv)):
+    elif "-" not in (str(out), str(csv), str(xlsx)):
         from pddplan.report.terminal import render
         from pddplan.report.text_table import Screen
 
@@ -146,7 +149,9 @@ def size(
 size.__doc__ = f"{size.__doc__}\n\n{_EXAMPLES}"
 
 
-def _write_files(sizing: Sizing, *, out: Path | None, csv: Path | None, style: dict[str, Any]) -> None:
+def _write_files(
+    sizing: Sizing, *, out: Path | None, csv: Path | None, xlsx: Path | None, style: dict[str, Any]
+) -> None:
     from pddplan.files import write_atomically
 
     if out is not None:
@@ -157,3 +162,7 @@ def _write_files(sizing: Sizing, *, out: Path | None, csv: Path | None, style: d
         from pddplan.report.csv_costs import CsvStyle, costs_csv, priced_plans
 
         write_atomically(csv, costs_csv(priced_plans(sizing), style=CsvStyle(**style)))
+    if xlsx is not None:
+        from pddplan.report.xlsx import workbook_bytes
+
+        write_atomically(xlsx, workbook_bytes(sizing))

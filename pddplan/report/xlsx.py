@@ -1,0 +1,350 @@
+"""A plan as a workbook with live formulas: change a price, a count, the premium or the exchange rate on the first
+sheet, and costs, totals and BCR follow.
+
+Sheets: Inputs, Plan, Costs, Comparison, Assumptions. Goodput is what the evaluator said for these counts; a workbook
+cannot know how latency moves, so it says so beside the number. All text is written as text: no cell of an input file
+can become a formula.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pddplan.domain.outcome import CostItem, Outcome
+from pddplan.domain.plan import Pool, Role
+from pddplan.report.verdict import chips_in, compare
+from pddplan.sizing import Sizing
+from pddplan.units import MONTHS_PER_YEAR
+
+WRITTEN = datetime(2026, 1, 1)  # noqa: DTZ001 - workbooks know no time zone; a fixed date keeps files reproducible
+_RENT = "rent"
+
+
+@dataclass(slots=True)
+class _Book:
+    """The workbook being written, and where its inputs stand."""
+
+    workbook: Any
+    formats: dict[str, Any] = field(default_factory=dict)
+    cells: dict[object, str] = field(default_factory=dict)
+    """Input key -> absolute cell such as ``Inputs!$B$5``."""
+
+    def form(self, **settings: Any) -> Any:
+        key = repr(sorted(settings.items()))
+        if key not in self.formats:
+            self.formats[key] = self.workbook.add_format(settings)
+        return self.formats[key]
+
+    @property
+    def head(self) -> Any:
+        return self.form(bold=True, bottom=1)
+
+    @property
+    def money(self) -> Any:
+        return self.form(num_format="#,##0.00")
+
+    @property
+    def input(self) -> Any:
+        return self.form(num_format="#,##0.00####", bg_color="#FFF4CC", border=1)
+
+
+def workbook_bytes(sizing: Sizing) -> bytes:
+    """The content of an .xlsx file."""
+    import xlsxwriter
+
+    buffer = io.BytesIO()
+    workbook = xlsxwriter.Workbook(buffer, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
+    workbook.set_properties({"title": "pddplan", "created": WRITTEN})
+    book = _Book(workbook)
+    sheets = {name: workbook.add_worksheet(name) for name in ("Inputs", "Plan", "Costs", "Comparison", "Assumptions")}
+    outcome = sizing.outcome
+    _inputs(book, sheets["Inputs"], sizing)
+    _plan(book, sheets["Plan"], outcome)
+    totals = _costs(book, sheets["Costs"], sizing)
+    _comparison(book, sheets["Comparison"], sizing, totals)
+    _assumptions(book, sheets["Assumptions"], sizing)
+    workbook.close()
+    return buffer.getvalue()
+
+
+# -- sheets ---------------------------------------------------------------------------------------------------------
+
+
+def _inputs(book: _Book, sheet: Any, sizing: Sizing) -> None:
+    outcome = sizing.outcome
+    sheet.set_column(0, 0, 52)
+    sheet.set_column(1, 1, 16)
+    sheet.set_column(2, 2, 70)
+    row = _header(book, sheet, 0, ("input (yellow cells may be changed)", "value", "source"))
+    row = _input(book, sheet, row, "goodput", "goodput within all promises [req/s]", outcome.goodput_rps, _GOODPUT_NOTE)
+    row = _input(
+        book, sheet, row, "rate", "exchange rate into the reporting currency", 1.0, "1 = currency of the sites"
+    )
+    row += 1
+    for index, pool in enumerate(outcome.plan.pools):
+        label = f"instances of {pool.role} on {pool.chip} {pool.shape} at {pool.site}"
+        row = _input(book, sheet, row, ("count", index), label, pool.instances, "plan")
+    for index, line in enumerate(outcome.plan.lines):
+        row = _input(
+            book, sheet, row, ("lines", index), f"lines {line.line} of {line.gbps:g} Gbit/s", line.count, "plan"
+        )
+    row += 1
+    items = [item for _, one in _shown(sizing) for item in one.cost.items]
+    row = _prices(book, sheet, row, items, outcome)
+    hours = sorted({item.hours for item in items if item.hours != 1})
+    for value in hours:
+        row = _input(book, sheet, row, ("hours", value), "hours per month", value, "sites file, finance")
+
+
+_GOODPUT_NOTE = "from the evaluator for the planned counts; after changing counts, run pddplan again"
+
+
+def _prices(book: _Book, sheet: Any, row: int, items: Sequence[CostItem], outcome: Outcome) -> int:
+    """Unit prices; the rent of a decode chip hangs on that of the prefill chip by its premium."""
+    prices = {_price_key(item): item for item in items}
+    first, second = _rents(outcome)
+    premium = second is not None and first is not None and prices[first].unit_price > 0
+    for key, item in sorted(prices.items(), key=lambda pair: pair[0] == second):  # the price it hangs on goes first
+        label = (
+            f"price of {item.item} at {item.site} [{item.currency} per {item.unit}{' hour' if item.hours != 1 else ''}]"
+        )
+        if premium and key == second and first is not None:
+            base = prices[first].unit_price
+            name = f"premium of {item.item.split(':')[0]} over {prices[first].item.split(':')[0]}"
+            row = _input(book, sheet, row, "premium", name, item.unit_price / base - 1, "from the two prices")
+            formula = f"={book.cells['price', first]}*(1+{book.cells['premium']})"
+            sheet.write_string(row, 0, label)
+            sheet.write_formula(row, 1, formula, book.form(num_format="#,##0.00####"), item.unit_price)
+            sheet.write_string(row, 2, item.source)
+            book.cells["price", key] = f"Inputs!$B${row + 1}"
+            row += 1
+        else:
+            row = _input(book, sheet, row, ("price", key), label, item.unit_price, item.source)
+    return row
+
+
+def _plan(book: _Book, sheet: Any, outcome: Outcome) -> None:
+    sheet.set_column(0, 8, 16)
+    loads = {load.pool: load for load in outcome.pools}
+    titles = ("site", "role", "chip", "shape", "instances", "chips per instance", "chips", "utilization", "batch")
+    row = _header(book, sheet, 0, titles)
+    first = row
+    for index, pool in enumerate(outcome.plan.pools):
+        for column, text in enumerate((pool.site, str(pool.role), pool.chip, str(pool.shape))):
+            sheet.write_string(row, column, text)
+        sheet.write_formula(row, 4, f"={book.cells['count', index]}", None, pool.instances)
+        sheet.write_number(row, 5, pool.shape.chips)
+        sheet.write_formula(row, 6, f"=E{row + 1}*F{row + 1}", None, pool.chips)
+        book.cells["chips", index] = f"Plan!$G${row + 1}"
+        load = loads.get(pool.id)
+        if load is not None:
+            sheet.write_number(row, 7, load.utilization, book.form(num_format="0.0%"))
+            if load.batch is not None:
+                sheet.write_number(row, 8, load.batch, book.form(num_format="0.0"))
+        row += 1
+    sheet.write_string(row, 0, "all chips", book.head)
+    sheet.write_formula(row, 6, f"=SUM(G{first + 1}:G{row})", book.head, chips_in(outcome))
+    row = _header(book, sheet, row + 2, ("line", "lines", "Gbit/s each", "mean Gbit/s", "utilization"))
+    for line in outcome.lines:
+        sheet.write_string(row, 0, line.line)
+        for column, value in enumerate((line.count, line.gbps, line.mean_gbps), start=1):
+            sheet.write_number(row, column, value)
+        sheet.write_number(row, 4, line.utilization, book.form(num_format="0.0%"))
+        row += 1
+    row = _header(book, sheet, row + 1, ("latency [s]", "P50", "P90", "P99", "mean"))
+    for name, values in (("TTFT", outcome.ttft), ("E2E", outcome.e2e)):
+        sheet.write_string(row, 0, name)
+        for column, value in enumerate((values.p50, values.p90, values.p99, values.mean), start=1):
+            _number(sheet, row, column, value)
+        row += 1
+    sheet.write_string(row, 0, "TPOT")
+    _number(sheet, row, 4, outcome.tpot_s)
+
+
+def _costs(book: _Book, sheet: Any, sizing: Sizing) -> list[str]:
+    """Line items of the plan and of what it is compared with, all from the same prices; the cells of the totals."""
+    sheet.set_column(0, 8, 14)
+    sheet.set_column(2, 2, 40)
+    sheet.set_column(8, 8, 60)
+    row, totals = 0, []
+    for name, outcome in _shown(sizing):
+        titles = (name, "role", "item", "quantity", "unit", "unit price", "hours", "monthly cost", "source")
+        row = _header(book, sheet, row, titles)
+        drivers = _drivers(outcome) if outcome is sizing.outcome else [None] * len(outcome.cost.items)
+        row, cell = _cost_block(book, sheet, row, outcome, drivers)
+        totals.append(cell)
+    return totals
+
+
+def _cost_block(
+    book: _Book, sheet: Any, row: int, outcome: Outcome, drivers: Sequence[tuple[object, float] | None]
+) -> tuple[int, str]:
+    first = row
+    for item, driver in zip(outcome.cost.items, drivers, strict=True):
+        for column, text in ((0, item.site), (1, item.role), (2, item.item), (4, item.unit), (8, item.source)):
+            sheet.write_string(row, column, text)
+        if driver is None:
+            sheet.write_number(row, 3, item.quantity)
+        else:
+            cell, per_unit = book.cells[driver[0]], driver[1]
+            sheet.write_formula(row, 3, f"={cell}*{per_unit!r}", None, item.quantity)
+        sheet.write_formula(row, 5, f"={book.cells['price', _price_key(item)]}", book.money, item.unit_price)
+        hours = book.cells.get(("hours", item.hours))
+        if hours:
+            sheet.write_formula(row, 6, f"={hours}", None, item.hours)
+        else:
+            sheet.write_number(row, 6, item.hours)
+        sheet.write_formula(row, 7, f"=D{row + 1}*F{row + 1}*G{row + 1}", book.money, item.monthly_cost)
+        row += 1
+    sheet.write_string(row, 0, f"total per month [{outcome.cost.currency}]", book.head)
+    total = f"=SUM(H{first + 1}:H{row})" if row > first else "=0"
+    bold = book.form(bold=True, top=1, num_format="#,##0.00")
+    sheet.write_formula(row, 7, total, bold, outcome.cost.monthly_total)
+    return row + 2, f"Costs!$H${row + 1}"
+
+
+def _comparison(book: _Book, sheet: Any, sizing: Sizing, totals: Sequence[str]) -> None:
+    sheet.set_column(0, 0, 48)
+    sheet.set_column(1, 3, 22)
+    plan = sizing.outcome
+    currency, rate = plan.cost.currency, book.cells["rate"]
+    shown = _shown(sizing)
+    _header(book, sheet, 0, ("", *(name for name, _ in shown)))
+    for row, name in enumerate(
+        (
+            "goodput [req/s]",
+            f"cost per month [{currency}]",
+            f"BCR [req/s per 1,000 {currency} a month]",
+            "chips",
+            "BCR of the plan over this one",
+            f"saved a year by the plan, at its rate [{currency}]",
+            "cost per month in the reporting currency",
+        ),
+        start=1,
+    ):
+        sheet.write_string(row, 0, name)
+    chips = ",".join(cell for key, cell in book.cells.items() if isinstance(key, tuple) and key[0] == "chips")
+    percent = book.form(num_format="+0.0%;-0.0%")
+    for column, ((_, one), total) in enumerate(zip(shown, totals, strict=True), start=1):
+        letter = "ABCDEFG"[column]
+        if column == 1:
+            sheet.write_formula(1, 1, f"={book.cells['goodput']}", None, one.goodput_rps)
+            sheet.write_formula(4, 1, f"=SUM({chips})" if chips else "=0", None, chips_in(one))
+        else:
+            _number(sheet, 1, column, one.goodput_rps)
+            sheet.write_number(4, column, chips_in(one))
+            difference = compare(plan, one)
+            gain, saving = (difference.bcr_gain, difference.yearly_saving) if difference else ("", "")
+            sheet.write_formula(5, column, f'=IF({letter}2*B2>0,B4/{letter}4-1,"")', percent, gain)
+            scaled = f"{MONTHS_PER_YEAR}*({letter}3*B2/{letter}2-B3)"
+            sheet.write_formula(6, column, f'=IF({letter}2*B2>0,{scaled},"")', book.money, saving)
+        sheet.write_formula(2, column, f"={total}", book.money, one.cost.monthly_total)
+        ratio = f'=IF({letter}3>0,{letter}2/({letter}3/1000),"")'
+        free = one.bcr in (float("inf"), float("-inf"))
+        sheet.write_formula(3, column, ratio, book.form(num_format="0.0000"), "" if free else one.bcr)
+        sheet.write_formula(7, column, f"={letter}3*{rate}", book.money, one.cost.monthly_total)
+
+
+def _assumptions(book: _Book, sheet: Any, sizing: Sizing) -> None:
+    sheet.set_column(0, 0, 44)
+    sheet.set_column(1, 3, 20)
+    sheet.set_column(4, 4, 80)
+    row = _header(book, sheet, 0, ("number", "value", "range", "basis", "source"))
+    for item in sizing.outcome.assumptions:
+        for column, text in enumerate((item.name, item.value, item.range or "", item.basis.label, item.source)):
+            sheet.write_string(row, column, text)
+        row += 1
+    for name, text in sorted(sizing.inputs.sites.provenance.items()):
+        sheet.write_string(row, 0, name)
+        sheet.write_string(row, 4, text)
+        row += 1
+    for remark in (*sizing.outcome.notes, *sizing.remarks):
+        sheet.write_string(row, 0, "remark")
+        sheet.write_string(row, 4, remark)
+        row += 1
+
+
+# -- helpers --------------------------------------------------------------------------------------------------------
+
+
+def _header(book: _Book, sheet: Any, row: int, titles: Sequence[str]) -> int:
+    for column, title in enumerate(titles):
+        sheet.write_string(row, column, title, book.head)
+    if row == 0:
+        sheet.freeze_panes(1, 0)
+    return row + 1
+
+
+def _input(book: _Book, sheet: Any, row: int, key: object, label: str, value: float, source: str) -> int:
+    sheet.write_string(row, 0, label)
+    _number(sheet, row, 1, value, book.input)
+    sheet.write_string(row, 2, source)
+    book.cells[key] = f"Inputs!$B${row + 1}"
+    return row + 1
+
+
+def _number(sheet: Any, row: int, column: int, value: float, form: Any = None) -> None:
+    """A number, or the word for one that a workbook cannot hold."""
+    if value != value or value in (float("inf"), float("-inf")):
+        sheet.write_string(row, column, "never" if value > 0 else "-")
+    else:
+        sheet.write_number(row, column, value, form)
+
+
+def _price_key(item: CostItem) -> tuple[str, str, float, str]:
+    return (item.site, item.item, item.unit_price, item.unit)
+
+
+def _rents(outcome: Outcome) -> tuple[Any, Any]:
+    """Price keys of the rent of the first prefill chip, and of the first decode chip of another kind."""
+    rents = [i for i in outcome.cost.items if i.item.split(":")[-1].strip() == _RENT]
+    prefill = next((i for i in rents if i.role == str(Role.PREFILL)), None)
+    if prefill is None:
+        return None, None
+    decode = next((i for i in rents if i.role == str(Role.DECODE) and i.item != prefill.item), None)
+    return _price_key(prefill), _price_key(decode) if decode is not None else None
+
+
+def _drivers(outcome: Outcome) -> list[tuple[object, float] | None]:
+    """What the quantity of each cost item is proportional to: chips of a pool, lines of a kind, or nothing here."""
+    pools: dict[tuple[str, str, str], list[int]] = {}
+    for index, pool in enumerate(outcome.plan.pools):
+        if pool.chips:
+            pools.setdefault(_triple(pool), []).append(index)
+    lines = {line.line: index for index, line in enumerate(outcome.plan.lines) if line.count}
+    items_of: dict[tuple[str, str, str], int] = {}
+    for item in outcome.cost.items:
+        key = (item.site, item.role, item.item.split(":")[0])
+        items_of[key] = items_of.get(key, 0) + 1
+    seen: dict[tuple[str, str, str], int] = {}
+    found: list[tuple[object, float] | None] = []
+    for item in outcome.cost.items:
+        name = item.item.split(":")[0]
+        key = (item.site, item.role, name)
+        if key in pools:
+            position = seen.get(key, 0)
+            seen[key] = position + 1
+            per_pool = max(items_of[key] // len(pools[key]), 1)
+            index = pools[key][min(position // per_pool, len(pools[key]) - 1)]
+            found.append((("chips", index), item.quantity / outcome.plan.pools[index].chips))
+        elif item.role == "line" and name in lines:
+            index = lines[name]
+            found.append((("lines", index), item.quantity / outcome.plan.lines[index].count))
+        else:
+            found.append(None)
+    return found
+
+
+def _triple(pool: Pool) -> tuple[str, str, str]:
+    return (pool.site, str(pool.role), pool.chip)
+
+
+def _shown(sizing: Sizing) -> list[tuple[str, Outcome]]:
+    """The plan and what it is compared with, by the name of its column."""
+    others = (("aggregated baseline", sizing.baseline), ("if no token were cached", sizing.cold))
+    found = [("plan", sizing.outcome)]
+    return found + [(name, other) for name, other in others if other is not None and other is not sizing.outcome]

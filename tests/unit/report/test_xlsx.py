@@ -1,0 +1,147 @@
+"""The workbook: its formulas give what the command line says, and follow when inputs change."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from pddplan.report.xlsx import workbook_bytes
+from pddplan.sizing import Sizing
+from tests import samples
+
+OFFICE = shutil.which("soffice") or shutil.which("libreoffice")
+
+
+def book(sizing: Sizing) -> Any:
+    return openpyxl.load_workbook(io.BytesIO(workbook_bytes(sizing)))
+
+
+def calculator(workbook: Any) -> Callable[[str, str], Any]:
+    """Value of a cell by working its formula out: references, products, sums, SUM and IF are all that is used."""
+
+    def value(sheet: str, cell: str) -> Any:
+        content = workbook[sheet][cell.replace("$", "")].value
+        if not (isinstance(content, str) and content.startswith("=")):
+            return content
+        text = content[1:]
+        texts = re.findall(r'"[^"]*"', text)
+        text = re.sub(r"SUM\(([A-Z]+)(\d+):[A-Z]+(\d+)\)", _column_sum, text)
+        text = text.replace("SUM(", "total(").replace("IF(", "when(")
+        text = re.sub(r"(?:(\w+)!)?\$?([A-Z]{1,2})\$?(\d+)", rf"cell('\1' or '{sheet}', '\2\3')", text)
+        assert not [t for t in texts if t != '""']
+        names = {"cell": value, "total": lambda *v: sum(x or 0 for x in v), "when": lambda c, a, b: a if c else b}
+        return eval(text, {"__builtins__": {}}, names)
+
+    return value
+
+
+def _column_sum(match: re.Match[str]) -> str:
+    column, first, last = match.groups()
+    return "SUM(" + ",".join(f"{column}{row}" for row in range(int(first), int(last) + 1)) + ")"
+
+
+def find(workbook: Any, sheet: str, label: str) -> int:
+    """Row (from 1) whose first cell starts with a label."""
+    rows = [c.row for c in workbook[sheet]["A"] if isinstance(c.value, str) and c.value.startswith(label)]
+    assert rows, label
+    return int(rows[0])
+
+
+def test_formulas_give_the_numbers_of_the_plan() -> None:
+    sizing = samples.sizing()
+    workbook = book(sizing)
+    value = calculator(workbook)
+    assert value("Comparison", "B3") == pytest.approx(sizing.outcome.cost.monthly_total)
+    assert value("Comparison", "B4") == pytest.approx(sizing.outcome.bcr)
+    assert value("Comparison", "B5") == 76
+    assert sizing.baseline is not None
+    assert value("Comparison", "C3") == pytest.approx(sizing.baseline.cost.monthly_total)
+    assert value("Comparison", "C6") == pytest.approx(140_160 / 131_340 - 1)
+    assert value("Comparison", "C7") == pytest.approx(12 * (140_160 - 131_340))
+
+
+def test_values_shown_before_recalculation_are_the_same() -> None:
+    content = workbook_bytes(samples.sizing())
+    formulas = openpyxl.load_workbook(io.BytesIO(content))
+    shown = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
+    value = calculator(formulas)
+    checked = 0
+    for sheet in formulas.sheetnames:
+        for row in formulas[sheet].iter_rows():
+            for cell in row:
+                if isinstance(cell.value, str) and cell.value.startswith("="):
+                    got = shown[sheet][cell.coordinate].value
+                    assert got == pytest.approx(value(sheet, cell.coordinate)), (sheet, cell.coordinate)
+                    checked += 1
+    assert checked > 25
+
+
+def _changed(workbook: Any) -> tuple[float, float]:
+    """Change price, count, premium and exchange rate; the total and BCR by hand."""
+    inputs = workbook["Inputs"]
+    inputs.cell(find(workbook, "Inputs", "price of h100"), 2).value = 3.0
+    inputs.cell(find(workbook, "Inputs", "premium of h200"), 2).value = 0.5
+    inputs.cell(find(workbook, "Inputs", "instances of P"), 2).value = 6
+    inputs.cell(find(workbook, "Inputs", "exchange rate"), 2).value = 7.0
+    total = 730 * (48 * 3.0 + 4 * 3.0 + 32 * 4.5) + 8_700
+    return total, 10 / (total / 1000)
+
+
+def test_changed_inputs_move_costs_and_bcr() -> None:
+    workbook = book(samples.sizing())
+    total, bcr = _changed(workbook)
+    value = calculator(workbook)
+    assert value("Comparison", "B3") == pytest.approx(total)
+    assert value("Comparison", "B4") == pytest.approx(bcr)
+    assert value("Comparison", "B8") == pytest.approx(7 * total)
+    assert value("Comparison", "C3") == pytest.approx(96 * 3.0 * 730)
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+def test_libreoffice_recalculates_to_the_same(tmp_path: Path) -> None:
+    workbook = book(samples.sizing())
+    total, bcr = _changed(workbook)
+    workbook.save(tmp_path / "plan.xlsx")  # saved without results, so that the program must work them out
+    profile = f"-env:UserInstallation=file://{tmp_path / 'profile'}"
+    convert = [str(OFFICE), profile, "--headless", "--convert-to", "xlsx:Calc MS Excel 2007 XML"]
+    target = tmp_path / "out"
+    command = [*convert, "--outdir", str(target), str(tmp_path / "plan.xlsx")]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    done = openpyxl.load_workbook(target / "plan.xlsx", data_only=True)
+    assert done["Comparison"]["B3"].value == pytest.approx(total)
+    assert done["Comparison"]["B4"].value == pytest.approx(bcr)
+
+
+def test_text_of_inputs_never_becomes_a_formula() -> None:
+    sizing = samples.sizing()
+    evil = "=cmd|' /C calc'!A0"
+    item = replace(sizing.outcome.cost.items[0], item=evil, source=evil, unit=evil)
+    cost = replace(sizing.outcome.cost, items=(item, *sizing.outcome.cost.items[1:]))
+    notes = (evil, "@SUM(1)")
+    workbook = book(replace(sizing, outcome=replace(sizing.outcome, cost=cost, notes=notes)))
+    for sheet in workbook:
+        for row in sheet.iter_rows():
+            for cell in row:
+                if cell.data_type == "f":
+                    assert "cmd" not in str(cell.value)
+
+
+def test_strange_numbers_are_words() -> None:
+    sizing = samples.sizing()
+    nan, inf = float("nan"), float("inf")
+    broken = replace(sizing.outcome, ttft=replace(sizing.outcome.ttft, p99=inf, mean=nan), bcr=0.0, goodput_rps=0.0)
+    text = [str(c.value) for row in book(replace(sizing, outcome=broken))["Plan"].iter_rows() for c in row]
+    assert "never" in text
+
+
+def test_workbooks_are_reproducible() -> None:
+    assert workbook_bytes(samples.sizing()) == workbook_bytes(samples.sizing())
