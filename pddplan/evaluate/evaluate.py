@@ -16,6 +16,9 @@ from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
 
 NOTHING = Percentiles(0.0, 0.0, 0.0, 0.0)
 """Latency of a system that nobody uses."""
+_LEVELS = 200
+EXPONENTIAL_LEVELS = -np.log1p(-(np.arange(_LEVELS) + 0.5) / _LEVELS)
+"""Equally likely values of an exponential variable of mean one."""
 
 
 def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outcome:
@@ -27,11 +30,14 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outco
     solved = system(problem, plan)
     flow = solved.flow_rps
     ready, mean = stacked([r.ttft for r in solved.results])
-    after_first = np.array([r.e2e.shift_s - r.ttft.shift_s for r in solved.results])
     ttft_total = _over_all(ready, mean, flow)
-    # the waits of E2E are those of TTFT: only the certain part is longer
-    e2e_total = _over_all(ready.later(after_first), mean + after_first, flow)
-    tpot = tpot_percentiles(solved, plan)
+    if any(r.decode_spread_s.any() for r in solved.results):
+        e2e_total = _over_all(*stacked([r.e2e for r in solved.results]), flow)
+    else:
+        # the waits of E2E are those of TTFT: only the certain part is longer
+        after_first = np.array([r.e2e.shift_s - r.ttft.shift_s for r in solved.results])
+        e2e_total = _over_all(ready.later(after_first), mean + after_first, flow)
+    tpot = tpot_percentiles(problem, solved)
     priced = plan_cost(plan, problem.sites, problem.chips) if cost is None else cost
     gap = np.array([r.worst_gap_s for r in solved.results])
     pools, lines = pool_loads(problem, plan, solved), line_loads(plan, solved)
@@ -76,7 +82,13 @@ def _over_all(ready: PreparedLatency, mean_s: Array, flow: Array) -> Percentiles
     return mixture_percentiles(ready.rows(used), flow[used][None], mean_s=mean_s[used][None])[0]
 
 
-def tpot_percentiles(solved: System, plan: Plan) -> Percentiles:
-    """TPOT over requests: per request (E2E - TTFT) / (O - 1), at the mean batch each pool runs at."""
-    values = np.array([r.tpot_s for r in solved.results]).ravel()
-    return weighted_percentiles(values, solved.flow_rps.ravel())
+def tpot_percentiles(problem: Problem, solved: System) -> Percentiles:
+    """TPOT over requests: (E2E - TTFT) / (O - 1), at the mean batch, spread by prefills that interrupt decoding."""
+    mean = np.array([r.tpot_s for r in solved.results])
+    spread = np.array([r.decode_spread_s for r in solved.results])
+    if not spread.any():
+        return weighted_percentiles(mean.ravel(), solved.flow_rps.ravel())
+    spread = spread / np.maximum(problem.workload.classes.output_tokens - 1.0, 1.0)
+    values = mean - spread + spread * EXPONENTIAL_LEVELS[:, None, None]
+    weight = np.broadcast_to(solved.flow_rps, values.shape)
+    return weighted_percentiles(values.ravel(), weight.ravel())

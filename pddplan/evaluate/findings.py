@@ -243,17 +243,12 @@ def assumptions(problem: Problem, plan: Plan) -> tuple[Assumption, ...]:
     ):
         used |= {"rdma_efficiency", "rdma_latency_s"}
     found = [item for item in problem.settings.assumptions() if item.name in used]
-    seen = set()
-    for pool in plan.pools:
-        instance = problem.instance_of(pool)
-        key = (pool.chip, instance.basis)
-        if instance.basis > Basis.MEASURED and key not in seen:
-            seen.add(key)
-            found.append(
-                Assumption(
-                    f"speed of {pool.chip}", f"instances {pool.shape}", instance.basis, "chip and efficiency profiles"
-                )
-            )
+    speeds = {(pool.chip, problem.instance_of(pool).basis): pool.shape for pool in plan.pools}
+    found += [
+        Assumption(f"speed of {chip}", f"instances {shape}", basis, "chip and efficiency profiles")
+        for (chip, basis), shape in speeds.items()
+        if basis > Basis.MEASURED
+    ]
     return tuple(sorted(found, key=lambda item: item.basis))
 
 

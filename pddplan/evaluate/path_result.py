@@ -20,6 +20,8 @@ from pddplan.paths.handover import Handover, extend_decode
 from pddplan.paths.latency import LatencySum
 from pddplan.paths.relay import Relay, relay
 from pddplan.paths.transfer import TransferStage, hidden_prefill_s, transfer_latency
+from pddplan.queueing.moments import Moments
+from pddplan.queueing.wait import Wait
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +56,8 @@ class PathResult:
     """(E2E - TTFT) / (O - 1), mean of the class."""
     worst_gap_s: Array
     """Longest gap between two output tokens."""
+    decode_spread_s: Array
+    """Standard deviation of the time after the first token; 0 where only the batch makes it vary."""
 
 
 def transfer_of(problem: Problem, plan: Plan, path: Path, states: States) -> LatencySum:
@@ -93,12 +97,19 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
             crossing = moved
     ttft = first_token(path.kind, prefill, transfer=moved, decode=DecodeStage(point.step_s, point.wait))
     gap = point.cap_step_s + zero
+    after_first = np.maximum(output - 1.0, 0.0) * point.token_s
+    spread = zero
     if path.kind is PathKind.AGGREGATED:
         gap = gap + prefill.service_s.max()
+        spread = interruption_spread_s(
+            after_first,
+            stop_rate_per_s=states.prefill[path.prefill].rate_rps / plan.pool(path.prefill).instances,
+            stop=states.prefill[path.prefill].service,
+        )
     return PathResult(
         path=path,
         ttft=ttft,
-        e2e=ttft.plus(np.maximum(output - 1.0, 0.0) * point.token_s),
+        e2e=ttft.plus(after_first - spread, Wait((spread > 0).astype(float), spread)),
         transfer=crossing,
         payload_bytes=payload,
         relay_tokens=output if on_relay else zero,
@@ -107,7 +118,23 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
         main_extend_s=zero,
         tpot_s=zero + point.token_s,
         worst_gap_s=gap,
+        decode_spread_s=spread,
     )
+
+
+def interruption_spread_s(decode_s: Array, *, stop_rate_per_s: float, stop: Moments) -> Array:
+    """How far the decoding time of a request spreads because prefills of others stop it at random.
+
+    Formula:     sd = min(sqrt(v D E[p^2]), v D E[p]),  v = prefills per second on the instance, D decoding time
+    Parameters:  decode_s D with the mean interruption in it, shape (classes,) [s]; stop_rate_per_s v;
+                 stop: moments of p
+    Returns:     shape (classes,) [s], at most the mean interruption
+    Raises:      nothing
+    Holds when:  interruptions are independent (compound Poisson); read as the mean and spread of an exponential part.
+    References:  ross2014, section 5.4.2
+    """
+    spread = np.sqrt(stop_rate_per_s * decode_s * stop.second)
+    return np.asarray(np.minimum(spread, stop_rate_per_s * decode_s * stop.mean))
 
 
 def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathResult:
@@ -143,6 +170,7 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
         main_extend_s=unfinished
         * np.maximum(_extend_s(problem, plan, path, states)(relayed.eager_tokens) - far.step_s, 0.0),
         tpot_s=after_first / gaps,
+        decode_spread_s=0.0 * output,
         worst_gap_s=np.maximum(np.where(unfinished > 0, passed.gap_s, 0.0), max(near.cap_step_s, far.cap_step_s)),
     )
 

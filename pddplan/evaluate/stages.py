@@ -35,6 +35,7 @@ class PrefillState:
     arrival_scv: float
     delay_probability: float
     """Chance that an arriving request finds all servers busy."""
+    rate_rps: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +74,7 @@ def prefill_state(
         wait = shortest_first_wait(
             count, service_s, class_rate_rps=class_rate_rps, service_scv=service.scv, arrival_scv=scv
         )
-    return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv, chance)
+    return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv, chance, rate)
 
 
 def prefill_servers(problem: Problem, pool: Pool, *, instances: int | None = None) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from pddplan.domain.workload import Array
+from pddplan.queueing.erlang import erlang_c
 from pddplan.queueing.wait import OVERLOADED, Wait, pool_wait
 
 _GRID_POINTS = 48
+_MOST_SLOTS = 100_000
+"""Above, fewer than one request in a billion waits at any load that is planned for, and Erlang's formula will do."""
 
 
 class DecodingInstance(Protocol):
@@ -146,7 +149,7 @@ def decode_point(
 
     Formula:     b = lambda/n * (O t(b) + x), t(b) = token(b + 1/n) + b t_prefill / O  (Little's law, fixed point);
                  utilization = lambda (O token(cap) + x + cap t_prefill) / (n cap);
-                 slot wait = G/G/c with c = n cap servers
+                 slot wait = slot_delay_probability and the tail of G/G/c with c = n cap servers
     Parameters:  curve, cap of an instance; instances n; request_rate_rps lambda; tokens_per_request O that are
                  made here; extra_holding_s x: time a slot is kept without making tokens; prefill_s: mean prefill
                  work per request that interrupts decoding here (aggregated pools); holding_scv of O t(b) + x
@@ -181,6 +184,16 @@ def decode_point(
             service_scv=holding_scv,
             arrival_rate_rps=request_rate_rps,
         )
+        if request_rate_rps > 0:
+            chance = slot_delay_probability(
+                request_rate_rps,
+                slots,
+                instances=instances,
+                nodes=nodes,
+                holding_s=holding,
+                utilization=utilization,
+            )
+            wait = replace(wait, delay_probability=chance)
     return DecodePoint(
         batch=batch if request_rate_rps > 0 else 0.0,
         cap=cap,
@@ -192,6 +205,30 @@ def decode_point(
         utilization=float(utilization),
         wait=wait,
     )
+
+
+def slot_delay_probability(
+    request_rate_rps: float, slots: int, *, instances: int, nodes: Array, holding_s: Array, utilization: float
+) -> float:
+    """Chance that every slot of a decoding pool is taken, when fewer sequences mean faster steps.
+
+    Formula:     P(k) ~ product over j = 1..k of lambda h(j/n) / j for k <= c; beyond c geometric with ratio rho;
+                 chance = P(c) / (1 - rho) over the sum
+    Parameters:  request_rate_rps lambda; slots c = instances n x batch cap; holding_s h at batches nodes [s];
+                 utilization rho < 1
+    Returns:     probability
+    Raises:      nothing
+    Holds when:  sequences are spread evenly; insensitive to the law of answer lengths below c.
+    References:  cohen1979 (generalised processor sharing); kleinrock1975, section 3.2
+    """
+    if slots > _MOST_SLOTS:
+        return float(erlang_c(slots, utilization))
+    taken = np.arange(1, slots + 1, dtype=float)
+    held = np.interp(taken / instances, nodes, holding_s)
+    log_weight = np.concatenate([[0.0], np.cumsum(np.log(request_rate_rps * held / taken))])
+    weight = np.exp(log_weight - log_weight.max())
+    full = weight[-1] / (1.0 - utilization)
+    return float(full / (weight[:-1].sum() + full))
 
 
 def _first_crossing(x: Array, y: Array) -> float:
