@@ -207,6 +207,7 @@ def own_cache(fields: Fields, layers: int) -> list[bool]:
     sources = fields.sequence("kv_source_layers", layers=layers)
     if sources is not None:
         return [source == i for i, source in enumerate(sources)]
+    fields.raw("cla_share_factor")  # means nothing while use_cla is off
     if fields.flag("use_cla"):  # cross-layer attention: the first of each run of layers keeps the cache
         run = fields.count("cla_share_factor")
         return [i % run == 0 for i in range(layers)]

@@ -67,15 +67,25 @@ def config_to_llm(
     config: Mapping[str, Any], *, source: str, model_id: str, name: str | None = None, family: str | None = None
 ) -> Import:
     """Turn a parsed config into a model; see ``import_config``."""
-    data, word = _text_part(config, source, family)
+    data, word, nested = _text_part(config, source, family)
     known = family_of(word)
     if known is None:
         raise InputError(_unknown_family(word, source))
     family_name, rules = known
-    fields = Fields(data=data, defaults=rules.defaults, name=source)
+    defaults = {**rules.nested_defaults, **rules.defaults} if nested else rules.defaults
+    fields = Fields(data=data, defaults=defaults, name=source)
+    if data.get("use_mla") is False:  # a class that could do both: sizes of the other kind mean nothing
+        fields.used.update(("kv_lora_rank", "q_lora_rank"))
     if fields.flag("is_encoder_decoder"):
         fields.fault("is_encoder_decoder", "encoder-decoder models are not supported", "give a decoder-only model")
     hidden = fields.count("hidden_size", "n_embd", "n_embed", "d_model")
+    narrow = fields.count("word_embed_proj_dim", default=hidden)
+    if narrow != hidden:
+        fields.fault(
+            "word_embed_proj_dim",
+            f"is {narrow}, not the hidden size {hidden}: such models are unknown",
+            "use a profile",
+        )
     layers = layer_count(fields)
     groups = _groups(fields, rules, layers, hidden=hidden)
     vocab = fields.count("vocab_size", "padded_vocab_size")
@@ -114,8 +124,8 @@ def config_to_llm(
     return Import(llm=llm, assumed=dict(fields.assumed), notes=tuple(notes))
 
 
-def _text_part(config: Mapping[str, Any], source: str, family: str | None) -> tuple[dict[str, Any], str]:
-    """The language model inside a config, and its ``model_type``."""
+def _text_part(config: Mapping[str, Any], source: str, family: str | None) -> tuple[dict[str, Any], str, bool]:
+    """The language model inside a config, its ``model_type``, and whether it was nested."""
     outer_type = config.get("model_type")
     for key in NESTED:
         inner = config.get(key)
@@ -131,8 +141,8 @@ def _text_part(config: Mapping[str, Any], source: str, family: str | None) -> tu
         # a text part named after a family that is not known may still be known by the outer name
         if not family and isinstance(word, str) and family_of(word) is None and isinstance(outer_type, str):
             word = outer_type if family_of(outer_type) else word
-        return data, _as_type(word, source)
-    return dict(config), _as_type(family or outer_type, source)
+        return data, _as_type(word, source), True
+    return dict(config), _as_type(family or outer_type, source), False
 
 
 def _as_type(word: Any, source: str) -> str:

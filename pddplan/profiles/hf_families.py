@@ -42,13 +42,20 @@ class Family:
     full_rank_gates: bool = False
     """KDA layers whose decay and output gates have no low-rank projection."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    nested_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Further class defaults, for configs nested in a multimodal one: those are saved without default values."""
 
 
 def _with(**keys: Any) -> Mapping[str, Any]:
     return MappingProxyType(keys)
 
 
-_LLAMA = Family(kv_heads_default=True)
+_LLAMA = Family(
+    kv_heads_default=True,
+    nested_defaults=_with(
+        hidden_size=4096, intermediate_size=11008, num_hidden_layers=32, num_attention_heads=32, vocab_size=32000
+    ),
+)
 _QWEN2 = Family(qkv_bias=True, pattern="qwen_window")
 _QWEN3 = Family(pattern="qwen_window", defaults=_with(head_dim=128))
 _QWEN3_MOE = Family(pattern="qwen_window")
@@ -57,7 +64,17 @@ _GDN = Family(
 )
 _GPT = Family(gated=False, qkv_bias=True, tied=True, kv_heads_default=True, ffn_ratio=4)
 _MLA = Family(full="latent", kv_heads_default=True)
-_MISTRAL = Family(pattern="all_window")
+_MISTRAL = Family(
+    pattern="all_window",
+    nested_defaults=_with(
+        hidden_size=4096,
+        intermediate_size=14336,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        vocab_size=32000,
+    ),
+)
 _GEMMA3 = Family(
     pattern="every",
     tied=True,
@@ -183,7 +200,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "mamba2": Family(linear="mamba2", pattern="all_linear"),
         "mimo": Family(qkv_bias=True),
         "mimo_v2_flash": Family(pattern="listed"),
-        "minicpm": _LLAMA,
+        "minicpm": Family(kv_heads_default=True, tied=True),
         "minicpm3": _MLA,
         "minimax": Family(linear="lightning", pattern="listed", narrow_experts=False),
         "minimax_m1": Family(linear="lightning", pattern="listed", narrow_experts=False),
@@ -206,7 +223,6 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "opt": replace(_GPT, learned_positions=True, position_offset=2, ffn_ratio=None),
         "phi": Family(gated=False, qkv_bias=True, kv_heads_default=True),
         "phi3": Family(kv_heads_default=True, pattern="all_window"),
-        "phi3small": Family(),
         "phimoe": Family(pattern="all_window", narrow_experts=False),
         "qwen2": _QWEN2,
         "qwen2_moe": replace(_QWEN2, shared_gate=True),
@@ -250,6 +266,8 @@ SAME_AS: Mapping[str, str] = MappingProxyType(
         "qwen2_vl_text": "qwen2",
         "qwen3_5": "qwen3_5_text",
         "qwen3_5_moe": "qwen3_5_moe_text",
+        "qwen3_omni_moe": "qwen3_moe",
+        "qwen3_omni_moe_text": "qwen3_moe",
         "qwen3_vl": "qwen3",
         "qwen3_vl_moe": "qwen3_moe",
         "qwen3_vl_moe_text": "qwen3_moe",

@@ -21,7 +21,12 @@ _TOP_K = (
 )
 _EXPERT_WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size")
 _SHARED_COUNT = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
-_SHARED_TOTAL = ("shared_expert_intermediate_size", "share_expert_dim", "shared_intermediate_size")
+_SHARED_TOTAL = (
+    "shared_expert_intermediate_size",
+    "share_expert_dim",
+    "share_expert_dims",
+    "shared_intermediate_size",
+)
 """Keys that give the width of all shared experts together."""
 _SHARED_EACH = ("moe_shared_expert_intermediate_size",)
 _DENSE_WIDTH = (
@@ -113,9 +118,10 @@ def sparse_layers(fields: Fields, layers: int) -> list[bool]:
     every = fields.as_count("moe_layer_freq", freq) if freq is not None else 1
     first = fields.count("first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped", default=0, least=0)
     step = fields.count("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", default=1)
-    start = fields.count("moe_layer_start_index", default=0, least=0)
+    begin = fields.raw("moe_layer_start_index")
+    start = 0 if begin is None else fields.as_count("moe_layer_start_index", _one(begin), least=0)
     end = fields.raw("moe_layer_end_index")
-    last = layers - 1 if end in (None, -1) else fields.as_count("moe_layer_end_index", _one(end), least=0)
+    last = layers - 1 if _one(end) in (None, -1) else fields.as_count("moe_layer_end_index", _one(end), least=0)
     plain = {int(i) for i in fields.sequence("mlp_only_layers") or [] if isinstance(i, int)}
     period = fields.count("expert_layer_period", default=1)
     offset = fields.count("expert_layer_offset", default=0, least=0)
@@ -123,7 +129,7 @@ def sparse_layers(fields: Fields, layers: int) -> list[bool]:
         i >= first
         and i % every == 0
         and (i + 1) % step == 0
-        and _one(start) <= i <= last
+        and start <= i <= last
         and i not in plain
         and i % period == offset % period
         for i in range(layers)

@@ -228,6 +228,49 @@ def test_nested_text_part_inherits_from_outside() -> None:
     assert any("vision tower" in note for note in found.notes)
 
 
+def test_a_nested_part_is_saved_without_its_class_defaults() -> None:
+    pixtral = {
+        "model_type": "llava",
+        "text_config": {
+            "model_type": "mistral",
+            "hidden_size": 5120,
+            "head_dim": 128,
+            "num_hidden_layers": 40,
+            "vocab_size": 131072,
+        },
+    }
+    found = load(pixtral)
+    assert found.assumed["num_attention_heads"] == 32
+    assert total_parameters(found.llm) == pytest.approx(12.2e9, rel=0.02)
+    # the same fields at the top level are simply missing
+    assert any("num_attention_heads" in said for said in refused(pixtral["text_config"]))  # type: ignore[arg-type]
+
+
+def test_parts_that_are_switched_off_do_not_matter() -> None:
+    hunyuan = LLAMA | {"model_type": "hunyuan_v1_dense", "use_cla": False, "cla_share_factor": 2, "use_mla": False}
+    assert kv_size(load(hunyuan, kv_lora_rank=512).llm, "bf16").growing_bytes_per_token == 131_072
+
+
+def test_one_number_each_for_text_and_images() -> None:
+    ernie = LLAMA | {
+        "model_type": "ernie4_5_moe_vl", "moe_num_experts": [64, 64], "moe_k": 6, "moe_intermediate_size": [1536, 512],
+        "moe_layer_start_index": [1, 1], "moe_layer_end_index": [29, 28], "moe_num_shared_experts": 2,
+    }  # fmt: skip
+    (moe,) = load(ernie).llm.moe
+    assert moe.count == 29
+    assert isinstance(moe.feed_forward, MoeFeedForward)
+    assert moe.feed_forward.expert_width == 1536
+
+
+def test_step_names_heads_of_window_layers_apart() -> None:
+    step = LLAMA | {
+        "model_type": "step3p5", "num_attention_groups": 8, "layer_types": ["full_attention", "sliding_attention"] * 16,
+        "sliding_window": 512, "attention_other_setting": {"num_attention_heads": 96, "num_attention_groups": 8},
+    }  # fmt: skip
+    heads = {g.attention.heads for g in load(step).llm.layers if isinstance(g.attention, GroupedAttention)}
+    assert heads == {32, 96}
+
+
 # -- quantised checkpoints -------------------------------------------------------------------------------------
 
 

@@ -145,6 +145,24 @@ CLOSE: dict[str, tuple[dict[str, Any], float, float | None]] = {
     "glm-4-9b": (
         sizes("glm", 4096, 13696, 40, 32, 2, 151552, head_dim=128, attention_bias=True, **UNTIED), 9.4 * B, None
     ),
+    "glm-4-9b-chat": (
+        {"model_type": "chatglm", "hidden_size": 4096, "ffn_hidden_size": 13696, "num_layers": 40, "kv_channels": 128,
+         "num_attention_heads": 32, "multi_query_attention": True, "multi_query_group_num": 2, "add_qkv_bias": True,
+         "padded_vocab_size": 151552, "seq_length": 131072, "torch_dtype": "bfloat16", "tie_word_embeddings": False},
+        9.4 * B,
+        None,
+    ),
+    "glm-4-32b": (
+        sizes("glm4", 6144, 23040, 61, 48, 8, 151552, head_dim=128, attention_bias=False, **UNTIED), 32.57 * B, None
+    ),
+    "deepseek-moe-16b": (
+        sizes(
+            "deepseek", 2048, 10944, 28, 16, 16, 102400, n_routed_experts=64, n_shared_experts=2, moe_layer_freq=1,
+            num_experts_per_tok=6, moe_intermediate_size=1408, first_k_dense_replace=1, **UNTIED,
+        ),
+        16.4 * B,
+        2.8 * B,
+    ),
     "olmo-2-7b": (sizes("olmo2", 4096, 11008, 32, 32, 32, 100352, **UNTIED), 7.3 * B, None),
     "olmoe-1b-7b": (
         sizes("olmoe", 2048, 1024, 16, 16, 16, 50304, num_experts=64, num_experts_per_tok=8, **UNTIED),
