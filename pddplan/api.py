@@ -17,146 +17,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pddplan.errors import InfeasibleError, InputError, Problem, ProblemList, did_you_mean
+from pddplan.errors import InfeasibleError, InputError, Problem, did_you_mean
+from pddplan.questions import DEFAULT_WORKLOAD as DEFAULT_WORKLOAD
+from pddplan.questions import known_chip as known_chip
+from pddplan.questions import load_inputs as load_inputs
+from pddplan.questions import problem_of as problem_of
+from pddplan.questions import shapes_of as shapes_of
+from pddplan.questions import with_link as with_link
+from pddplan.questions import with_shapes as with_shapes
+from pddplan.questions import without_cache as without_cache
 
 if TYPE_CHECKING:
-    from pddplan.performance.predict import Prediction
-    from pddplan.domain.chip import Chip
     from pddplan.domain.outcome import Outcome
-    from pddplan.domain.plan import Plan, Pool, Role, Shape
+    from pddplan.domain.plan import Plan, Shape
     from pddplan.domain.sites import Sites
     from pddplan.domain.workload import Workload
     from pddplan.evaluate.line_check import LineCheck
-    from pddplan.evaluate.problem import Instance
     from pddplan.evaluate.problem import Problem as Question
     from pddplan.evaluate.settings import Settings
     from pddplan.optimize import Limits, Objective
-    from pddplan.performance.efficiency import Efficiency
-    from pddplan.profiles.latency_table import LatencyTable
+    from pddplan.performance.predict import Prediction
+    from pddplan.profiles.calibrating import Calibration
     from pddplan.simulate.check import Ask
     from pddplan.simulate.result import SimulationResult
     from pddplan.sizing import Inputs, Sizing
 
-DEFAULT_WORKLOAD = "agentic-64k"
 DEFAULT_TOPOLOGY = "pdd"
-
-
-def load_inputs(
-    workload: str | Path | Workload = DEFAULT_WORKLOAD,
-    sites: str | Path | Sites | None = None,
-    *,
-    rps: float | None = None,
-    ttft_p50_s: float | None = None,
-    ttft_p90_s: float | None = None,
-    ttft_p99_s: float | None = None,
-    tpot_s: float | None = None,
-    link_gbps: float | None = None,
-    llm: str | None = None,
-    stack: str | None = None,
-    weights_dtype: str | None = None,
-    kv_dtype: str | None = None,
-    speculation_depth: int = 0,
-    tables: bool = True,
-    settings: Settings | None = None,
-) -> Inputs:
-    """Read the files of a question; numbers given here override those in the files.
-
-    Raises:  InputError for anything missing or malformed in any of the files.
-    """
-    from pddplan.domain import workload as traffic
-    from pddplan.evaluate.settings import Settings
-    from pddplan.profiles.chip_profile import load_chips
-    from pddplan.profiles.latency_table import load_tables
-    from pddplan.profiles.llm_profile import load_llm
-    from pddplan.profiles.sites_profile import load_sites
-    from pddplan.profiles.workload_profile import load_workload
-    from pddplan.sizing import Inputs
-
-    asked = workload if isinstance(workload, traffic.Workload) else load_workload(workload)
-    if llm is not None:
-        asked = replace(asked, llm=llm)
-    promised = {"ttft_p50_s": ttft_p50_s, "ttft_p90_s": ttft_p90_s, "ttft_p99_s": ttft_p99_s, "tpot_s": tpot_s}
-    promises = replace(asked.promises, **{name: value for name, value in promised.items() if value is not None})
-    asked = replace(asked, promises=promises)
-    if rps is not None:
-        asked = asked.at_rate(rps)
-    places = sites if sites is not None and not isinstance(sites, (str, Path)) else load_sites(sites)
-    if link_gbps is not None:
-        places = with_link(places, link_gbps)
-    chips = load_chips(sorted({chip for site in places.sites.values() for chip in site.chips}))
-    model = load_llm(asked.llm)
-    return Inputs(
-        workload=asked,
-        sites=places,
-        chips=chips,
-        llm=model,
-        tables=tuple(table for chip in chips.values() for table in load_tables(chip, model)) if tables else (),
-        efficiencies={chip_id: _efficiency(chip, stack) for chip_id, chip in chips.items()},
-        settings=settings or Settings(),
-        weights_dtype=weights_dtype,
-        kv_dtype=kv_dtype,
-        speculation_depth=speculation_depth,
-    )
-
-
-def problem_of(inputs: Inputs) -> Question:
-    """What the evaluator, the optimiser and the simulator work on."""
-    from pddplan.evaluate.problem import Problem as Question
-    from pddplan.performance.instance import instance_performance
-
-    def instance(pool: Pool) -> Instance:
-        chip, efficiency = inputs.chips[pool.chip], inputs.efficiencies[pool.chip]
-        weights, kv = pool.weights_dtype or inputs.weights_dtype, pool.kv_dtype or inputs.kv_dtype
-        for table in inputs.tables:
-            if _is_of(table, chip) and table.shape == pool.shape and table.suits(weights_dtype=weights, kv_dtype=kv):
-                return table.instance(
-                    chip=chip, llm=inputs.llm, efficiency=efficiency, weights_dtype=weights, kv_dtype=kv
-                )
-        return instance_performance(
-            chip=chip,
-            llm=inputs.llm,
-            shape=pool.shape,
-            efficiency=efficiency,
-            weights_dtype=weights,
-            kv_dtype=kv,
-            speculation_depth=inputs.speculation_depth,
-        )
-
-    return Question(
-        workload=inputs.workload,
-        sites=inputs.sites,
-        chips=inputs.chips,
-        llm=inputs.llm,
-        instance=instance,
-        settings=inputs.settings,
-    )
-
-
-def shapes_of(inputs: Inputs) -> Callable[[str, Role], Sequence[Shape]]:
-    """Parallel layouts that the model fits into, per chip and role; best first."""
-    from pddplan.performance.shape import candidate_shapes
-
-    classes = inputs.workload.classes
-    context = float((classes.input_tokens + classes.output_tokens).max())
-    memo: dict[tuple[str, str], Sequence[Shape]] = {}
-
-    def shapes(chip_id: str, role: Role) -> Sequence[Shape]:
-        key = (chip_id, str(role))
-        if key not in memo:
-            chip = inputs.chips[chip_id]
-            found = candidate_shapes(
-                chip,
-                inputs.llm,
-                efficiency=inputs.efficiencies[chip_id],
-                weights_dtype=inputs.weights_dtype,
-                kv_dtype=inputs.kv_dtype,
-                context_tokens=context,
-            )
-            timed = [table.shape for table in inputs.tables if _is_of(table, chip)]
-            memo[key] = list(dict.fromkeys([*timed, *found]))
-        return memo[key]
-
-    return shapes
 
 
 def size(
@@ -178,6 +64,7 @@ def size(
     ttft_p99_s: float | None = None,
     tpot_s: float | None = None,
     link_gbps: float | None = None,
+    shapes: Sequence[str] | None = None,
     llm: str | None = None,
     stack: str | None = None,
     weights_dtype: str | None = None,
@@ -213,6 +100,7 @@ def size(
             ttft_p99_s=ttft_p99_s,
             tpot_s=tpot_s,
             link_gbps=link_gbps,
+            shapes=shapes,
             llm=llm,
             stack=stack,
             weights_dtype=weights_dtype,
@@ -359,7 +247,7 @@ def check_line(
     places = sites if sites is not None and not isinstance(sites, (str, Path)) else load_sites(sites)
     if line is None and len(places.lines) == 1:
         line = next(iter(places.lines))
-    if line not in places.lines:
+    if line is None or line not in places.lines:
         known = ", ".join(places.lines) or "none"
         said = "no line is named" if line is None else f"there is no line {line!r}{did_you_mean(line, places.lines)}"
         raise InputError(
@@ -368,66 +256,6 @@ def check_line(
     kv = kv_size(load_llm(asked.llm), kv_dtype) if kv_bytes_per_token is None else UniformKv(kv_bytes_per_token)
     limit = CEILING if ceiling is None else ceiling
     return check_line(asked, kv, places.lines[line], gbps=gbps, count=count, drc=drc, ceiling=limit)
-
-
-def known_chip(sites: Sites, chip: str) -> str:
-    """Id of a chip that some site offers.
-
-    Raises:  InputError naming the chips on offer.
-    """
-    offered = sorted({chip_id for site in sites.sites.values() for chip_id in site.chips})
-    wanted = chip.strip().lower().replace("_", "-").replace(" ", "-")
-    if wanted in offered:
-        return wanted
-    raise InputError(
-        Problem(
-            what=f"no site offers the chip {chip!r}{did_you_mean(wanted, offered)}",
-            fix=f"use one of: {', '.join(offered)}; or add it to the sites file",
-            where="--chip",
-        )
-    )
-
-
-def without_cache(workload: Workload) -> Workload:
-    """The same traffic if no token were ever found in a cache, at either side."""
-    classes = workload.classes
-    cold = replace(classes, miss_prefill_tokens=classes.input_tokens, miss_decode_tokens=classes.input_tokens)
-    return replace(workload, classes=cold)
-
-
-def with_link(sites: Sites, gbps: float) -> Sites:
-    """The same sites with only one tier left on every line.
-
-    Raises:  InputError for lines that do not offer this tier.
-    """
-    faults = ProblemList()
-    lines = {}
-    for line_id, line in sites.lines.items():
-        tiers = tuple(tier for tier in line.tiers if tier.gbps == gbps)
-        if not tiers:
-            offered = ", ".join(f"{tier.gbps:g}" for tier in line.tiers)
-            faults.add(
-                f"line {line_id!r} has no tier of {gbps:g} Gbit/s",
-                fix=f"use one of: {offered}; or add the tier to the sites file",
-                where="--link",
-            )
-        lines[line_id] = replace(line, tiers=tiers)
-    if not lines:
-        faults.add("the sites file has no lines", fix="leave --link away, or add a line", where="--link")
-    faults.raise_if_any()
-    return replace(sites, lines=lines)
-
-
-def _is_of(table: LatencyTable, chip: Chip) -> bool:
-    from pddplan.profiles.lookup import canonical
-
-    return canonical(table.chip) in {canonical(name) for name in (chip.id, *chip.aliases)}
-
-
-def _efficiency(chip: Chip, stack: str | None) -> Efficiency:
-    from pddplan.profiles.efficiency_profile import load_efficiency
-
-    return load_efficiency(stack, chip)
 
 
 class _Clock:
@@ -461,7 +289,9 @@ def check_file(path: str | Path) -> str:
     return check_document(load(path))
 
 
-def predict_table(path: str | Path, *, profiles: Sequence[str | Path] = (), stack: str | None = None) -> list[Prediction]:
+def predict_table(
+    path: str | Path, *, profiles: Sequence[str | Path] = (), stack: str | None = None
+) -> list[Prediction]:
     """Predict every row of a measurement table; a row that cannot be predicted says why.
 
     ``profiles``: folders with YAML profiles, Hugging Face configs, or ``chips.csv`` and ``models.csv`` tables.
@@ -474,3 +304,32 @@ def predict_table(path: str | Path, *, profiles: Sequence[str | Path] = (), stac
 
     catalog = ProfileCatalog(dirs=tuple(Path(d) for d in profiles), stack=stack)
     return predict_rows(read_measurements(Path(path)), catalog)
+
+
+def calibrate(
+    files: Sequence[str | Path],
+    *,
+    chip: str,
+    llm: str,
+    stack: str = "",
+    shape: Shape | None = None,
+    weights_dtype: str | None = None,
+    kv_dtype: str | None = None,
+    profiles: Sequence[str | Path] = (),
+) -> Calibration:
+    """Fit the efficiencies of a chip under a stack to benchmark results; the result holds an overlay profile.
+
+    Raises:  InputError for unreadable files, unknown names, and files without usable runs.
+    """
+    from pddplan.profiles import calibrating
+
+    return calibrating.calibrate(
+        [Path(f) for f in files],
+        chip=chip,
+        llm=llm,
+        stack=stack,
+        shape=shape,
+        weights_dtype=weights_dtype,
+        kv_dtype=kv_dtype,
+        profiles=[Path(d) for d in profiles],
+    )

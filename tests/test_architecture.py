@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("evaluate",),
     ("optimize", "simulate"),
     ("sizing", "records"),
-    ("plan_file",),
+    ("plan_file", "questions"),
     ("api",),
     ("studies",),
     ("report",),

@@ -59,6 +59,9 @@ def size(
     tpot: options.TpotOption = None,
     link: options.LinkOption = None,
     chip: options.ChipsOption = None,
+    shape: Annotated[
+        list[str] | None, typer.Option("--shape", help="Only instances of this shape, e.g. TP8 (repeatable).")
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Another model than the workload's.")] = None,
     stack: Annotated[str | None, typer.Option("--stack", help="Serving stack whose efficiencies to use.")] = None,
     weights: Annotated[str | None, typer.Option("--weights", help="Weights dtype, e.g. bf16, fp8.")] = None,
@@ -117,6 +120,7 @@ def size(
                 ttft_p99_s=ttft_p99,
                 tpot_s=options.in_seconds(tpot),
                 link_gbps=link,
+                shapes=shape or None,
                 llm=model,
                 stack=stack,
                 weights_dtype=weights,
