@@ -17,7 +17,8 @@ from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
 NOTHING = Percentiles(0.0, 0.0, 0.0, 0.0)
 """Latency of a system that nobody uses."""
 _LEVELS = 200
-EXPONENTIAL_LEVELS = -np.log1p(-(np.arange(_LEVELS) + 0.5) / _LEVELS)
+_MIDDLES = -np.log1p(-(np.arange(_LEVELS) + 0.5) / _LEVELS)
+EXPONENTIAL_LEVELS = _MIDDLES / _MIDDLES.mean()
 """Equally likely values of an exponential variable of mean one."""
 
 

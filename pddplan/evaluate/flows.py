@@ -26,7 +26,7 @@ from pddplan.queueing.flows import split_scv
 
 _ROUNDS = 6
 """Most rounds of the fixed point between relay, line and main decode."""
-_STILL = 1e-3
+_STILL = 1e-5
 """Relative change of the time per token below which it has been found."""
 
 

@@ -120,11 +120,13 @@ class Problem:
 
     def curve(self, pool: Pool, work: DecodeWork) -> StepCurve:
         """Step time of the pool's instance over all batches that its memory allows."""
-        key = ("curve", *pool_kind(pool), round(work.step_tokens, 1), round(work.memory_tokens, 1))
+        # whole tokens, so that near-equal mixes share a curve and the result does not depend on which came first
+        context, held = float(round(work.step_tokens)), float(round(work.memory_tokens))
+        key = ("curve", *pool_kind(pool), context, held)
         if key not in self.memo:
             instance = self.instance_of(pool)
-            largest, _ = instance.max_batch(context_tokens=work.memory_tokens)
-            self.memo[key] = step_curve(instance, context_tokens=work.step_tokens, largest_batch=max(largest, 1))
+            largest, _ = instance.max_batch(context_tokens=held)
+            self.memo[key] = step_curve(instance, context_tokens=context, largest_batch=max(largest, 1))
         curve: StepCurve = self.memo[key]
         return curve
 

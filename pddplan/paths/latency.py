@@ -18,6 +18,8 @@ from pddplan.queueing.wait import Wait
 _SEPARATION = 1e-3
 """Relative distance to which equal means are pulled apart, so that partial fractions exist."""
 _TINY_S = 1e-12
+_LATEST_S = 1e15
+"""Stands for infinity where it is multiplied with a rate of zero."""
 _NEGLIGIBLE = 1e-9
 """A wait that fewer requests than this ever meet is left out."""
 
@@ -58,7 +60,7 @@ class PreparedLatency:
     rate_per_s: Array
 
     def cdf(self, t_s: Array | float) -> Array:
-        beyond = np.asarray(t_s, dtype=float) - self.shift_s
+        beyond = np.minimum(np.asarray(t_s, dtype=float), _LATEST_S) - self.shift_s
         decay = np.exp(-np.maximum(beyond, 0.0)[..., None] * self.rate_per_s)
         covered = 1.0 - (self.coefficient * decay).sum(axis=-1)
         return np.where(beyond >= 0.0, np.clip(covered, 0.0, 1.0), 0.0)

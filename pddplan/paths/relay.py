@@ -21,7 +21,7 @@ class Relay:
 
 
 def mean_between(latency: LatencySum, start_s: Array | float, end_s: Array | float) -> Array:
-    """Mean part of a latency that lies between two times.
+    """Mean part of a latency that lies between two times; 0 when the first is never reached.
 
     Formula:     E[min(max(T - a, 0), b - a)] = integral over a..b of (1 - F(t)) dt
                  = (min(shift, b) - a)+ + sum_i a_i tau_i (exp(-(a - shift)+ / tau_i) - exp(-(b - shift)+ / tau_i))
@@ -33,6 +33,8 @@ def mean_between(latency: LatencySum, start_s: Array | float, end_s: Array | flo
     """
     ready = latency.prepared()
     start, end = np.asarray(start_s, dtype=float), np.asarray(end_s, dtype=float)
+    never = np.isinf(start)
+    start, end = np.where(never, 0.0, start), np.where(never, 0.0, end)
     certain = np.clip(np.minimum(ready.shift_s, end) - start, 0.0, None)
     from_s = np.maximum(start - ready.shift_s, 0.0)[..., None]
     to_s = np.maximum(end - ready.shift_s, 0.0)[..., None]
