@@ -104,6 +104,8 @@ class Fit:
     """Logarithms."""
     deviation: Array
     """Standard deviation of each logarithm, from the curvature at the optimum."""
+    told: Array
+    """Share of what is known of each logarithm that comes from data; the rest is prior."""
     base: Efficiency
     cost: float
     evaluations: int
@@ -191,6 +193,7 @@ def fit(
         slots=slots,
         x=solved.x,
         deviation=_deviations(solved.jac, solved.fun),
+        told=1.0 - np.where(held, PRIOR_WEIGHT / spread, 0.0) ** 2 / np.maximum(np.sum(solved.jac**2, axis=0), 1e-12),
         base=reference,
         cost=float(solved.cost),
         evaluations=int(solved.nfev),

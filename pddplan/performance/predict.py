@@ -227,7 +227,7 @@ def _terms(run: RunLoad, prefill: PassTime, decode: PassTime) -> dict[str, float
     times, factor = (prefill, float(run.prefill_passes)) if of_prefill else (decode, 1.0)
     terms = {name: float(value) * factor for name, value in times.main_terms().items()}
     if quantity in (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.OFFLINE_THROUGHPUT):
-        share = float(run.batch) * float(run.prefill_passes) / float(run.output_tokens)
+        share = max(float(run.batch) - 1.0, 0.0) * float(run.prefill_passes) / float(run.output_tokens)
         terms["prefill"] = share * float(prefill.total)
     if quantity == Quantity.STATIC_THROUGHPUT:
         terms["prefill"] = float(run.prefill_passes) * float(prefill.total)

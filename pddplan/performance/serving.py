@@ -87,7 +87,7 @@ def prefill_run(
 def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Efficiency) -> Array:
     """The number a run reports, from the times of its passes.
 
-    Formula:     static throughput b O / (T_p + (O-1) t); closed TPOT t + x b T_1 / O; closed throughput
+    Formula:     static throughput b O / (T_p + (O-1) t); closed TPOT t + x (b-1) T_1 / O; closed throughput
                  b O / (TTFT + (O-1) TPOT) / ramp; offline O / (x T_1 + O t / b); input tokens I / T_1
     Parameters:  run; prefill, decode: times of its passes; efficiency (interference x, host overhead)
     Returns:     shape (runs,), seconds or tokens per second
@@ -101,7 +101,8 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
     total_prefill = run.prefill_passes * prefill.total
     operators = np.where(run.quantity == Quantity.OPERATORS_PREFILL, prefill.total, decode.total)
     step = decode.total
-    tpot = step + e.prefill_interference * run.batch * total_prefill / output
+    others = np.maximum(run.batch - 1.0, 0.0)
+    tpot = step + e.prefill_interference * others * total_prefill / output
     ttft = closed_loop_ttft_s(total_prefill, step, tpot, run, e)
     choices = {
         Quantity.OPERATORS_PREFILL: operators,

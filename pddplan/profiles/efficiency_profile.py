@@ -18,7 +18,7 @@ multiplies it. Stacks name the stack they are based on; chips and vendors are fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -30,7 +30,7 @@ from pddplan.domain.chip import Chip
 from pddplan.domain.provenance import Basis
 from pddplan.errors import InputError, Problem, did_you_mean
 from pddplan.performance.efficiency import HIGHEST_SHARE, NUMBERS, SHARES, Efficiency
-from pddplan.profiles import lookup
+from pddplan.profiles import lookup, yaml_source
 from pddplan.profiles.schema import Check, NonNegative, Positive, Profile, Sourced, Strict, Text, read
 from pddplan.profiles.yaml_source import SourceDocument
 
@@ -244,6 +244,40 @@ def lay(layers: Iterable[Layer], base: Efficiency, *, name: str) -> Efficiency:
         numbers[field] = min(numbers[field], HIGHEST_SHARE)
     basis = max(bases.values(), default=base.basis)
     return replace(base, **numbers, name=name, basis=basis, sources=sources)
+
+
+def dump_overlay(
+    numbers: Mapping[str, tuple[float, float, float]],
+    *,
+    title: str,
+    chip: str,
+    stack: str,
+    engine: str,
+    date: str,
+) -> str:
+    """An overlay profile of measured numbers (value, low, high) for a chip under a stack, as YAML."""
+    applies: dict[str, Any] = {"chips": [chip]}
+    if engine:
+        applies["engines"] = [engine]
+    return yaml_source.dump(
+        {
+            "schema": EfficiencyFile.schema_name,
+            "name": f"{chip} under {stack}, calibrated",
+            "layer": "overlay",
+            "based_on": stack,
+            "applies_to": applies,
+            "sources": {"runs": {"kind": "measured", "title": title, "date": date}},
+            "efficiency": {
+                name: {"value": value, "source": "runs", "low": low, "high": high}
+                for name, (value, low, high) in numbers.items()
+            },
+        }
+    )
+
+
+def engine_of(stack: str) -> str:
+    """Engine that a stack's name tells, or nothing."""
+    return _engine_of(stack)
 
 
 def resolve_stack(framework: str, date: str, *, operators: bool = False) -> Stack:
