@@ -77,6 +77,8 @@ def candidate_pools(
                 if role not in topology.roles or (site_chip.roles is not None and role.value not in site_chip.roles):
                     continue
                 for shape in shapes(site_chip.chip, role):
+                    if site_chip.shapes is not None and str(shape) not in site_chip.shapes:
+                        continue
                     if site_chip.max_chips is None or shape.chips <= site_chip.max_chips:
                         pool_id = f"{site.id}/{role.value}/{site_chip.chip}/{shape}"
                         found.append(Pool(pool_id, site.id, role, site_chip.chip, shape, instances=1))

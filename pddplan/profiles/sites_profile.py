@@ -52,6 +52,9 @@ PositiveNumber = Annotated[SourcedPositive, OrPlain]
 NonNegativeNumber = Annotated[SourcedNonNegative, OrPlain]
 FractionNumber = Annotated[SourcedFraction, OrPlain]
 RoleName = Literal["P", "RLD", "MD", "AGG"]
+DEFAULT_WINDOW_MIB = 6.0
+"""Receive window that stock Linux allows a flow."""
+ShapeName = Annotated[str, Field(pattern=r"^TP[1-9]\d{0,3}(-PP[1-9]\d{0,3})?(-DP[1-9]\d{0,3})?(-EP[1-9]\d{0,3})?$")]
 Acquisition = Literal["rent", "purchase"]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 
@@ -85,6 +88,8 @@ class SiteChipBody(Strict):
     """Price of one chip with its share of the server, in the currency of finance."""
     roles: Annotated[list[RoleName], Field(min_length=1)] | None = None
     """Roles this kind may take here (P, RLD, MD, AGG); without it any."""
+    shapes: Annotated[list[ShapeName], Field(min_length=1)] | None = None
+    """Instance shapes this kind may take here, e.g. TP8 or TP8-DP2-EP16; without it any that fits."""
 
 
 class SiteBody(Strict):
@@ -136,7 +141,7 @@ class LineBody(Strict):
     """Share of the line rate left for payload after headers."""
     tcp_flows: Count = 32
     """Parallel TCP connections that carry one transfer."""
-    tcp_window_mib: Positive = 6.0
+    tcp_window_mib: PositiveNumber | None = None
     """Largest window of one connection [MiB]."""
     mss_bytes: Positive = 1448.0
     """Payload of one packet [bytes]."""
@@ -326,8 +331,7 @@ def _site(site_id: str, body: SiteBody) -> Site:
     chips = {}
     for chip_id, chip in body.chips.items():
         given = _given(chip) if chip is not None else {}
-        if "roles" in given:
-            given["roles"] = tuple(given["roles"])
+        given |= {name: tuple(given[name]) for name in ("roles", "shapes") if name in given}
         chips[lookup.canonical(chip_id)] = SiteChip(chip=lookup.canonical(chip_id), **given)
     return Site(
         id=site_id,
@@ -366,7 +370,7 @@ def _line(line_id: str, body: LineBody, finance: Finance, origins: Mapping[str, 
         tiers=tuple(sorted(tiers, key=lambda tier: tier.gbps)),
         rtt_s=body.rtt_ms.value / MS_PER_S,
         tcp_flows=body.tcp_flows,
-        tcp_window_bytes=body.tcp_window_mib * MIB,
+        tcp_window_bytes=(_value(body.tcp_window_mib) or DEFAULT_WINDOW_MIB) * MIB,
         mss_bytes=body.mss_bytes,
         max_lines=body.max_lines,
         **optional,
