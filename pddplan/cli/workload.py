@@ -128,6 +128,7 @@ def import_(
     ttft_p99: options.TtftP99Option = None,
     tpot: options.TpotOption = None,
     as_json: options.JsonOption = False,
+    profiles: options.ProfilesOption = None,
 ) -> None:
     """Make a workload from a request trace: hit rates by replaying prefix caches, request classes, arrivals.
 
@@ -140,9 +141,11 @@ def import_(
     from pddplan.traces.importer import ImportSettings
 
     options.one_standard_output(as_json, out)
+    with options.profile_dirs(profiles):
+        llm = _model_id(model)
     read = _read_options(trace_format, columns, time_unit, block_tokens, strict, max_skip)
     settings = ImportSettings(
-        llm=model,
+        llm=llm,
         name=name or _name_of(trace),
         description=description,
         max_classes=max_classes,
@@ -268,6 +271,20 @@ def bundled_traces() -> dict[str, Path]:
         return {}
     found = [path for path in sorted(folder.iterdir()) if ".jsonl" in path.name or ".csv" in path.name]
     return {path.name.split(".")[0]: path for path in found}
+
+
+def _model_id(name: str) -> str:
+    """Id of a known model; a message otherwise."""
+    from pddplan.profiles import lookup
+
+    if lookup.is_path(name):
+        raise InputError(
+            Problem(
+                what=f"--model takes the id of a model, got a file: {name}",
+                fix="import the model first (pddplan model import), then give its id",
+            )
+        )
+    return lookup.find(lookup.Kind.LLM, name).stem
 
 
 def _is_trace(name: str) -> bool:

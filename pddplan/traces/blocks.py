@@ -105,6 +105,13 @@ class BlockStore:
         else:
             self._scratch.flush()
             self._flat = np.memmap(self._scratch, dtype=np.int32, mode="r")
+            self.discard()  # the mapping keeps the data alive
+
+    def discard(self) -> None:
+        """Let go of the scratch file."""
+        if self._scratch is not None:
+            self._scratch.close()
+            self._scratch = None
 
     @property
     def count(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,7 +21,8 @@ SHOWN_PROBLEMS = 5
 PROBE_TOKENS = 16
 MOST_COMPARED = 100_000
 """Pairs of rows whose blocks are compared when duplicates are counted."""
-COMMON_BLOCK_TOKENS = (16, 32, 64, 128, 256, 512, 1024, 2048)
+COMMON_BLOCK_TOKENS = (512, 64, 16, 128, 256, 32, 1024, 2048)
+"""Tried in this order when the format does not say."""
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class Cleaner:
         self._check_blocks(rows, keep)
         self._check_hits(rows, keep)
         if self.strict and self._problems:
-            raise InputError(self._problems[:SHOWN_PROBLEMS])
+            raise InputError(sorted(self._problems, key=_line_of)[:SHOWN_PROBLEMS])
         self._drop_failed(rows, keep)
         rows = rows.take(keep)
         probes = (rows.output_tokens == 1) & (rows.input_tokens <= PROBE_TOKENS)
@@ -76,6 +77,11 @@ class Cleaner:
                 self._store = BlockStore()
             self._store.append(np.diff(rows.offsets), self._numbers.number(rows.ids))
         self._kept.append(_compact(rows))
+
+    def discard(self) -> None:
+        """Give up: nothing will be finished."""
+        if self._store is not None:
+            self._store.discard()
 
     def finish(
         self,
@@ -93,7 +99,11 @@ class Cleaner:
 
         Raises:  InputError when nothing is left, or more rows were left out than allowed.
         """
-        self._check_share()
+        try:
+            self._check_share()
+        except InputError:
+            self.discard()
+            raise
         inputs, outputs = _joined(self._kept, "input_tokens"), _joined(self._kept, "output_tokens")
         if inputs is None or outputs is None or not inputs.size:
             raise InputError(
@@ -162,7 +172,7 @@ class Cleaner:
         with np.errstate(invalid="ignore"):
             whole, part = np.floor(rows.input_tokens / size), np.ceil(rows.input_tokens / size)
         bad = (lengths != whole) & (lengths != part)
-        rule = f"the number of block ids must be input tokens / {size}, rounded up or down; got"
+        rule = f"the number of block ids must be input tokens / {size}, rounded up or down"
         self._refuse_all(rows, keep, bad, rule, lengths, reason="ids do not match the input length")
         without_id = keep & (lengths < part)
         self.oddities["last partial block has no id"] += int(without_id.sum())
@@ -190,7 +200,7 @@ class Cleaner:
             tokens = rows.input_tokens[good]
             fits = (lengths[good] == np.floor(tokens / size)) | (lengths[good] == np.ceil(tokens / size))
             found = float(fits.mean()) if fits.size else 0.0
-            if found > share or (found == share and size > best and share > 0):
+            if found > share:
                 best, share = size, found
         if share < 0.5:
             raise InputError(
@@ -236,7 +246,7 @@ class Cleaner:
                 fix="correct the file, check --format and --columns, or allow more with --max-skip 0.1",
                 where=self.name,
             )
-            raise InputError([summary, *self._problems[:SHOWN_PROBLEMS]])
+            raise InputError([summary, *sorted(self._problems, key=_line_of)])
 
     def _time_order(self, time: np.ndarray) -> Ints:
         backwards = int((np.diff(time) < 0).sum())
@@ -259,15 +269,19 @@ class Cleaner:
             if trace.session is None:
                 self.oddities["rows alike in time and lengths (kept)"] += int(alike.sum())
             return
-        places = np.flatnonzero(alike)[:MOST_COMPARED]
-        first = trace.blocks.fingerprints(trace.order[order[places]])
-        second = trace.blocks.fingerprints(trace.order[order[places + 1]])
-        self.oddities["exact duplicates of another row (kept)"] += int((first == second).sum())
+        group = np.concatenate(([0], np.cumsum(~alike)))
+        members = np.flatnonzero(np.append(alike, False) | np.append(False, alike))[:MOST_COMPARED]
+        prints = trace.blocks.fingerprints(trace.order[order[members]])
+        pairs = np.unique(np.stack((group[members], prints)), axis=1)
+        self.oddities["exact duplicates of another row (kept)"] += members.size - pairs.shape[1]
+
+
+def _line_of(problem: Problem) -> int:
+    tail = (problem.where or "").rpartition(":")[2]
+    return int(tail) if tail.isdigit() else 0
 
 
 def _with_oddities(trace: Trace, oddities: Counter[str]) -> Trace:
-    from dataclasses import replace
-
     return replace(trace, oddities={what: count for what, count in oddities.items() if count})
 
 

@@ -118,8 +118,20 @@ OTHER_FORMATS = {
     GENERIC: "any CSV, Parquet or JSON lines, with a column map",
 }
 
+LATE_ROLES = ("time", "session", "status", "hit")
+"""What may be added to a known format from other column names; block ids and lengths may not."""
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "time": ("timestamp", "time", "arrival_time", "arrived_at", "arrival", "start_time", "created_at", "request_time"),
+    "time": (
+        "timestamp",
+        "ts",
+        "time",
+        "arrival_time",
+        "arrived_at",
+        "arrival",
+        "start_time",
+        "created_at",
+        "request_time",
+    ),
     "input": (
         "input_tokens",
         "input_length",
@@ -299,8 +311,25 @@ def _known_table(found: Recognised) -> Recognised:
     for table in TABLE_FORMATS:
         if table.matches(found.columns):
             why = f"columns {', '.join(table.columns.values())}"
-            return _replace(found, format=table.id, why=why, table=table)
+            return _replace(found, format=table.id, why=why, table=_with_synonyms(table, found.columns))
     return found
+
+
+def _with_synonyms(table: TableFormat, columns: Sequence[str]) -> TableFormat:
+    """The format with further optional columns that the file has under a name that speaks for itself."""
+    from dataclasses import replace
+
+    taken = {**table.columns, **{role: name for role, name in table.optional.items() if name in columns}}
+    found = {role: name for role, name in _speaking(columns).items() if role in LATE_ROLES and role not in taken}
+    found = {role: name for role, name in found.items() if name not in taken.values()}
+    return replace(table, optional={**table.optional, **found})
+
+
+def _speaking(columns: Sequence[str]) -> dict[str, str]:
+    """Columns whose names say what they mean."""
+    simple = {column.lower().replace(" ", "_"): column for column in columns}
+    chosen = {role: next((simple[n] for n in names if n in simple), None) for role, names in SYNONYMS.items()}
+    return {role: column for role, column in chosen.items() if column is not None}
 
 
 def _by_columns(found: Recognised, columns: Mapping[str, str], *, name: str) -> Recognised:
@@ -316,14 +345,12 @@ def _by_columns(found: Recognised, columns: Mapping[str, str], *, name: str) -> 
             )
         )
     mapping = dict(columns)
-    simple = {column.lower().replace(" ", "_"): column for column in found.columns}
-    for role, names in SYNONYMS.items():
-        if role not in mapping and not (role == "input" and "appended" in mapping):
-            column = next((simple[other] for other in names if other in simple), None)
-            if column is not None and column not in mapping.values():
-                mapping[role] = column
+    for role, column in _speaking(found.columns).items():
+        replaced = role == "input" and "appended" in mapping
+        if role not in mapping and not replaced and column not in mapping.values():
+            mapping[role] = column
     has_input = "input" in mapping or ("appended" in mapping and "hit" in mapping)
-    if found.columns and not (has_input and "output" in mapping):
+    if not (has_input and "output" in mapping):
         lacking = "output" if has_input else "input"
         raise InputError(
             Problem(

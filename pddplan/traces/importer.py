@@ -100,7 +100,7 @@ def import_trace(trace: Trace, settings: ImportSettings, *, progress: Progress |
         "classes_worst_error": f"{fit.worst_relative_error:.2%} ({fit.where})",
     }
     if misses.prefill_cache is not None:
-        results["infinite_cache_token_hit_fraction"] = _short(
+        results["token_hit_fraction_without_eviction"] = _short(
             float(misses.prefill_cache.token_hit_fraction(misses.prefill_cache.distinct_blocks))
         )
     arrival, arrival_numbers = _arrival(trace, pattern, settings)

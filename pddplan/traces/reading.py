@@ -84,8 +84,12 @@ def read_source(source: Source, options: ReadOptions) -> Trace:
         block_tokens=options.block_tokens or plan.block_tokens,
         zero_output_failed=plan.zero_output_failed,
     )
-    for rows in plan.rows:
-        cleaner.take(rows)
+    try:
+        for rows in plan.rows:
+            cleaner.take(rows)
+    except BaseException:
+        cleaner.discard()
+        raise
     if source.byte_order_mark:
         cleaner.oddities["byte-order mark at the start"] += 1
     if source.missing_newline:

@@ -295,6 +295,6 @@ def _last_line_end(data: bytes, *, quotes: bool) -> int:
 
 def _neighbour(path: Path) -> str:
     try:
-        return did_you_mean(path.name, [p.name for p in path.parent.iterdir()][:1000])
+        return did_you_mean(path.name, [p.name for p in path.parent.iterdir() if p.name != path.name][:1000])
     except (OSError, ValueError):
         return ""
