@@ -118,9 +118,7 @@ def build(case: Case) -> tuple[Problem, Plan]:
     service = instance.prefill_time_s(
         new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens
     )
-    payload = instance.kv.increment_bytes(
-        total_tokens=classes.input_tokens, missing_tokens=classes.miss_decode_tokens
-    )
+    payload = instance.kv.increment_bytes(total_tokens=classes.input_tokens, missing_tokens=classes.miss_decode_tokens)
     rate = case.pool_utilization * case.servers / classes.mean(service)
     line = Line("a-b", "A", "B", (), rtt_s=0.02, tcp_window_bytes=1e15)
     gbps = bytes_per_s_to_gbps(rate * classes.mean(payload) / case.line_utilization) / line.protocol_efficiency
@@ -182,9 +180,7 @@ def grid(
     pool: Sequence[float] = POOL_UTILIZATION,
     line: Sequence[float] = LINE_UTILIZATION,
 ) -> list[Case]:
-    return [
-        Case(mix, c, rho, sigma) for mix in ("skewed", "flat") for c in servers for rho in pool for sigma in line
-    ]
+    return [Case(mix, c, rho, sigma) for mix in ("skewed", "flat") for c in servers for rho in pool for sigma in line]
 
 
 def markdown(rows: Iterable[Comparison]) -> str:

@@ -100,6 +100,7 @@ def simulate(
             decode_cache_tokens=None if decode_cache is None else int(decode_cache),
         )
         outcome, result = api.simulate_plan(problem, decided, ask, progress=_progress_bar())
+    promises = problem.workload.promises
     if csv is not None:
         from pddplan.files import write_atomically
         from pddplan.report.simulation_data import series_csv
@@ -109,15 +110,21 @@ def simulate(
         from pddplan.report.json_plan import dump_json
         from pddplan.report.simulation_data import json_record
 
-        sys.stdout.write(dump_json(json_record(outcome, result)))
+        sys.stdout.write(dump_json(json_record(outcome, result, promises=promises)))
     elif str(csv) != "-":
         from pddplan.report.simulation_table import render
         from pddplan.report.text_table import Screen
 
         screen = Screen.of(sys.stdout)
-        sys.stdout.write(
-            render(outcome, result, width=screen.width, paint=screen.paint, ascii_only=screen.ascii_only)
+        text = render(
+            outcome,
+            result,
+            promises=promises,
+            width=screen.width,
+            paint=screen.paint,
+            ascii_only=screen.ascii_only,
         )
+        sys.stdout.write(text)
     if verbose:
         options.print_timings({"simulate": result.elapsed_s})
 

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from pddplan.domain.outcome import Outcome
-from pddplan.simulate.compare import comparison
+from pddplan.domain.workload import Promises
+from pddplan.simulate.compare import comparison, promise_checks
 from pddplan.simulate.result import Estimates, Series, SimulationResult
 from pddplan.simulate.statistics import CONFIDENCE, Estimate
 
 _TIME_DIGITS = 3
 
 
-def json_record(outcome: Outcome, result: SimulationResult) -> dict[str, Any]:
+def json_record(outcome: Outcome, result: SimulationResult, *, promises: Promises | None = None) -> dict[str, Any]:
     """The same as the terminal shows, as plain data; unknown and infinite numbers are null."""
     return {
         "seeds": list(result.seeds),
@@ -28,6 +29,17 @@ def json_record(outcome: Outcome, result: SimulationResult) -> dict[str, Any]:
         "unstable": list(result.unstable),
         "notes": list(result.notes),
         "path_share": dict(result.path_share),
+        "promises": [
+            {
+                "limit": check.limit,
+                "promised_s": _plain(check.promised_s),
+                "closed_form_s": _plain(check.closed_form_s),
+                "simulated_s": _plain(check.simulated.value),
+                "margin_s": _plain(check.simulated.half_width),
+                "verdict": check.verdict,
+            }
+            for check in promise_checks(promises or Promises(), outcome, result)
+        ],
         "comparison": [
             {
                 "group": row.group,

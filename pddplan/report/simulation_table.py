@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from pddplan.domain.outcome import Outcome
+from pddplan.domain.workload import Promises
 from pddplan.report.numbers import count, percent, plain_text, seconds, short
 from pddplan.report.text_table import Column, Paint, paragraph, table
-from pddplan.simulate.compare import EVERYONE, Row, comparison
+from pddplan.simulate.compare import EVERYONE, PromiseCheck, Row, comparison, promise_checks
 from pddplan.simulate.result import SimulationResult
 from pddplan.simulate.statistics import CONFIDENCE
 
@@ -33,15 +34,23 @@ def sparkline(values: Sequence[float], *, width: int = _SPARK_WIDTH, bars: str =
 
 
 def render(
-    outcome: Outcome, result: SimulationResult, *, width: int, paint: Paint | None = None, ascii_only: bool = False
+    outcome: Outcome,
+    result: SimulationResult,
+    *,
+    promises: Promises | None = None,
+    width: int,
+    paint: Paint | None = None,
+    ascii_only: bool = False,
 ) -> str:
     """What ``pddplan simulate`` prints."""
     paint = paint or Paint()
     rows = comparison(outcome, result)
-    good = not result.unstable
-    verdict = paragraph(_verdict(rows, result), width=width)
+    checks = promise_checks(promises or Promises(), outcome, result)
+    good = not result.unstable and all(check.verdict != "broken" for check in checks)
+    verdict = paragraph(_verdict(rows, checks, result), width=width)
     blocks = [
         [paint.bold(line) if good else paint.bad(line) for line in verdict] + paragraph(_basis(result), width=width),
+        _promises(checks, width=width, paint=paint, margin="+-" if ascii_only else "±"),
         _table(rows, width=width, paint=paint, margin="+-" if ascii_only else "±"),
         _over_time(result, width=width, paint=paint, ascii_only=ascii_only),
         _trace(result, width=width, paint=paint),
@@ -51,9 +60,28 @@ def render(
     return text.encode("ascii", "replace").decode("ascii") if ascii_only else text
 
 
-def _verdict(rows: Sequence[Row], result: SimulationResult) -> str:
+def _verdict(rows: Sequence[Row], checks: Sequence[PromiseCheck], result: SimulationResult) -> str:
     if result.unstable:
         return "The simulated system does not keep up: the latencies below grow with the length of the run."
+    return " ".join(filter(None, (_kept(checks), _agreement(rows))))
+
+
+def _kept(checks: Sequence[PromiseCheck]) -> str:
+    """The promises in one sentence."""
+    broken = [check for check in checks if check.verdict == "broken"]
+    if broken:
+        said = ", ".join(
+            f"{check.limit} is {seconds(check.simulated.value)} ({seconds(check.promised_s)} promised)"
+            for check in broken
+        )
+        return f"The simulation breaks promises: {said}."
+    close = [check.limit for check in checks if check.verdict != "kept"]
+    if close:
+        return f"In simulation the promises hold or nearly so; too close to call: {', '.join(close)}."
+    return "In simulation all promises are kept." if checks else ""
+
+
+def _agreement(rows: Sequence[Row]) -> str:
     ttft = [row for row in rows if row.group == EVERYONE and row.quantity.startswith("TTFT")]
     known = [row for row in ttft if row.relative_error is not None]
     if not known:
@@ -72,6 +100,31 @@ def _verdict(rows: Sequence[Row], result: SimulationResult) -> str:
     else:
         judgement = "they agree" if marks == {"ok"} else "no difference beyond chance"
     return f"TTFT by closed form against simulation: {errors}; {judgement}."
+
+
+def _promises(checks: Sequence[PromiseCheck], *, width: int, paint: Paint, margin: str) -> list[str]:
+    if not checks:
+        return []
+    columns = [
+        Column("", importance=0),
+        Column("promised", right=True, importance=0),
+        Column("closed form", right=True, importance=1),
+        Column("simulated", right=True, importance=0),
+        Column("margin", right=True, importance=2),
+        Column("", importance=0),
+    ]
+    cells = [
+        [
+            f"  {check.limit}",
+            seconds(check.promised_s),
+            seconds(check.closed_form_s),
+            seconds(check.simulated.value),
+            f"{margin}{seconds(check.simulated.half_width)}" if math.isfinite(check.simulated.half_width) else "",
+            check.verdict,
+        ]
+        for check in checks
+    ]
+    return [paint.bold("PROMISES"), *table(columns, cells, width=width, paint=paint)]
 
 
 def _basis(result: SimulationResult) -> str:
@@ -143,8 +196,10 @@ def _trace(result: SimulationResult, *, width: int, paint: Paint) -> list[str]:
     if not result.extra:
         return []
     rows = [
-        [plain_text(name.replace("_", " ").removesuffix(" fraction").replace(" fraction ", " ")),
-         percent(value) if "fraction" in name else short(value)]
+        [
+            plain_text(name.replace("_", " ").removesuffix(" fraction").replace(" fraction ", " ")),
+            percent(value) if "fraction" in name else short(value),
+        ]
         for name, value in result.extra.items()
     ]
     columns = [Column("", importance=0), Column("", right=True, importance=0)]

@@ -207,9 +207,7 @@ def _decode_stage(problem: Problem, pool: Pool, rows: RequestClasses, *, held: A
     memory_tokens = _mean(rows.input_tokens + rows.output_tokens, held)
     batch = _slots_per_instance(problem, pool, step_tokens=step_tokens, memory_tokens=memory_tokens)
     slots = min(batch * pool.instances, _MOST_SLOTS)
-    table = _step_table(
-        problem.instance_of(pool), slots, instances=pool.instances, context_tokens=step_tokens
-    )
+    table = _step_table(problem.instance_of(pool), slots, instances=pool.instances, context_tokens=step_tokens)
     return DecodeStage(pool.id, pool.instances, table)
 
 
@@ -264,9 +262,7 @@ def _way(
                 moved = np.asarray(
                     kv.increment_bytes(total_tokens=rows.input_tokens, missing_tokens=rows.input_tokens), dtype=float
                 )
-            local_s = np.where(
-                moved > 0, moved / problem.rdma_bytes_per_s(pool) + problem.settings.rdma_latency_s, 0.0
-            )
+            local_s = np.where(moved > 0, moved / problem.rdma_bytes_per_s(pool) + problem.settings.rdma_latency_s, 0.0)
     pipelined = problem.settings.overlap == "layerwise" and path.line is not None
     return Way(
         path=path.id,

@@ -60,9 +60,7 @@ def check_plan(
     return evaluate(asked, at_rate), result
 
 
-def _on_trace(
-    problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | None
-) -> tuple[Outcome, SimulationResult]:
+def _on_trace(problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | None) -> tuple[Outcome, SimulationResult]:
     from pddplan.simulate.trace_mode import simulate_trace
     from pddplan.simulate.trace_traffic import traffic_of
     from pddplan.traces.reading import read_trace

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pddplan.domain.outcome import Outcome, Percentiles
+from pddplan.domain.workload import Promises
 from pddplan.simulate.result import Estimates, SimulationResult
 from pddplan.simulate.statistics import Estimate
 
@@ -45,14 +46,51 @@ class Row:
         return "ok" if abs(error) <= OFF_FRACTION else "off"
 
 
+@dataclass(frozen=True, slots=True)
+class PromiseCheck:
+    """One promise, as planned and as simulated."""
+
+    limit: str
+    promised_s: float
+    closed_form_s: float
+    simulated: Estimate
+
+    @property
+    def verdict(self) -> str:
+        """``kept`` or ``broken``; ``too close to call`` when the margin reaches over the promise."""
+        if self.simulated.low <= self.promised_s < self.simulated.high:
+            return "too close to call"
+        return "kept" if self.simulated.value <= self.promised_s else "broken"
+
+
+def promise_checks(promises: Promises, outcome: Outcome, result: SimulationResult) -> tuple[PromiseCheck, ...]:
+    """Every promise of the workload against the simulation."""
+    asked = (
+        ("TTFT P50", promises.ttft_p50_s, outcome.ttft.p50, result.ttft.p50),
+        ("TTFT P90", promises.ttft_p90_s, outcome.ttft.p90, result.ttft.p90),
+        ("TTFT P99", promises.ttft_p99_s, outcome.ttft.p99, result.ttft.p99),
+        ("TPOT P90", promises.tpot_s, _tpot_p90(outcome), result.tpot.p90),
+        ("E2E P50", promises.e2e_p50_s, outcome.e2e.p50, result.e2e.p50),
+        ("E2E P90", promises.e2e_p90_s, outcome.e2e.p90, result.e2e.p90),
+        ("E2E P99", promises.e2e_p99_s, outcome.e2e.p99, result.e2e.p99),
+    )
+    return tuple(
+        PromiseCheck(limit, promised, closed, simulated)
+        for limit, promised, closed, simulated in asked
+        if promised is not None
+    )
+
+
+def _tpot_p90(outcome: Outcome) -> float:
+    return outcome.tpot.p90 if outcome.tpot is not None else outcome.tpot_s
+
+
 def comparison(outcome: Outcome, result: SimulationResult) -> tuple[Row, ...]:
     """Every quantity that the evaluator and the simulation both give, in the order of the journey."""
     rows = _latency(EVERYONE, "TTFT", outcome.ttft, result.ttft)
     rows.append(Row(EVERYONE, "TPOT mean", "s", outcome.tpot_s, result.tpot.mean))
     rows += _latency(EVERYONE, "E2E", outcome.e2e, result.e2e)
-    rows.append(
-        Row(EVERYONE, "tokens made by relay", "share", outcome.relay_token_share, result.relay_token_share)
-    )
+    rows.append(Row(EVERYONE, "tokens made by relay", "share", outcome.relay_token_share, result.relay_token_share))
     for path, simulated in result.ttft_by_path.items():
         if len(result.ttft_by_path) > 1 and path in outcome.ttft_by_path:
             rows += _latency(path, "TTFT", outcome.ttft_by_path[path], simulated)

@@ -154,8 +154,10 @@ def _arrived(run: Run, mine: Index) -> Index:
 
 def _prefill_load(scenario: Scenario, stage: PrefillStage, runs: Sequence[Run]) -> PoolSimulation:
     mine = [_members(scenario, run, "prefill", stage.pool) for run in runs]
-    waits = [_wait(run.journeys.requests.arrival_s, run.journeys.prefill_start_s, _arrived(run, rows))
-             for run, rows in zip(runs, mine, strict=True)]
+    waits = [
+        _wait(run.journeys.requests.arrival_s, run.journeys.prefill_start_s, _arrived(run, rows))
+        for run, rows in zip(runs, mine, strict=True)
+    ]
     busy = [
         overlap_s(run.journeys.prefill_start_s[rows], run.journeys.prefill_end_s[rows], window_s=window)
         / ((window[1] - window[0]) * stage.servers)

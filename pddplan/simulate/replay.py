@@ -256,9 +256,7 @@ def _decodes(
         columns.gap_s[rows] = np.where(taken_over, run.start_s - columns.silent_s[rows], 0.0)
 
 
-def _mixed(
-    scenario: Scenario, requests: Requests, columns: _Columns, *, by_way: list[Index], output: Array
-) -> None:
+def _mixed(scenario: Scenario, requests: Requests, columns: _Columns, *, by_way: list[Index], output: Array) -> None:
     for stage in scenario.mixed:
         rows = _members(
             scenario.ways,
@@ -282,5 +280,3 @@ def _mixed(
         columns.decode_start_s[rows] = run.start_s
         columns.first_token_s[rows] = run.first_token_s
         columns.finish_s[rows] = np.maximum(run.finish_s, run.first_token_s)
-
-

@@ -73,5 +73,3 @@ def time_series(scenario: Scenario, journeys: Journeys, *, points: int = POINTS)
         mine = np.isin(way, [i for i, w in enumerate(scenario.ways) if w.prefill == mixed.pool])
         add(f"{mixed.pool} load", "sequences", journeys.decode_start_s[mine], journeys.finish_s[mine])
     return tuple(found)
-
-

@@ -91,5 +91,3 @@ def interval(batches: Array) -> Estimate:
         return Estimate(float(seen[0]), float("inf"))
     spread = float(seen.std(ddof=1)) / float(np.sqrt(seen.size))
     return Estimate(float(seen.mean()), t_quantile(0.5 + CONFIDENCE / 2, seen.size - 1) * spread)
-
-

@@ -100,8 +100,10 @@ def test_shortest_first_mean_wait_is_cobhams() -> None:
     wait = multi_server_shortest_first(arrival, service, servers=1) - arrival
     residual = rate * (share * short**2 + (1 - share) * long**2) / 2
     load_short = rate * share * short
-    for mask, theory in ((is_short, residual / (1 - load_short)),
-                         (~is_short, residual / ((1 - load_short) * (1 - utilization)))):
+    for mask, theory in (
+        (is_short, residual / (1 - load_short)),
+        (~is_short, residual / ((1 - load_short) * (1 - utilization))),
+    ):
         agrees(mean_of(wait[mask]), theory, resolution=0.12)
 
 

@@ -96,9 +96,7 @@ def test_bad_usage(plan_file: Path, arguments: list[str], said: str, capsys: pyt
     assert out == ""
 
 
-def test_a_trace_brings_its_own_arrivals(
-    plan_file: Path, trace_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_brings_its_own_arrivals(plan_file: Path, trace_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", str(plan_file), "--trace", str(trace_file), "--seeds", "2"]) == 2
     assert "a trace brings its own arrivals" in capsys.readouterr().err
 

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.closed_form_vs_simulation import NO_COST, Case, build
 from pddplan.domain.outcome import Outcome
+from pddplan.domain.workload import Promises
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.report.simulation_data import json_record, series_csv
 from pddplan.report.simulation_table import render, sparkline
@@ -28,7 +29,8 @@ def overloaded() -> tuple[Outcome, SimulationResult]:
 
 def test_terminal_text_names_everything(calm: tuple[Outcome, SimulationResult]) -> None:
     text = render(*calm, width=110)
-    for wanted in ("TTFT by closed form against simulation: P50", "TTFT P99", "OVER TIME", "P queue", "a-b transfers", "RLD load"):
+    assert text.startswith("TTFT by closed form against simulation: P50")
+    for wanted in ("TTFT P99", "OVER TIME", "P queue", "a-b transfers", "RLD load"):
         assert wanted in text
     assert "unstable" not in text
     assert max(len(line) for line in text.splitlines()) <= 110
@@ -39,6 +41,15 @@ def test_narrow_and_plain_screens(calm: tuple[Outcome, SimulationResult]) -> Non
     text = render(*calm, width=60, ascii_only=True)
     assert text.isascii()
     assert "TTFT P99" in text
+
+
+def test_promises_come_first(calm: tuple[Outcome, SimulationResult]) -> None:
+    text = render(*calm, promises=Promises(ttft_p90_s=100.0, ttft_p99_s=0.1), width=110)
+    assert text.startswith("The simulation breaks promises: TTFT P99 is")
+    assert "(100 ms promised)" in text
+    assert render(*calm, promises=Promises(ttft_p90_s=100.0), width=110).startswith("In simulation all promises are")
+    record = json_record(*calm, promises=Promises(ttft_p99_s=0.1))
+    assert [check["verdict"] for check in record["promises"]] == ["broken"]
 
 
 def test_overload_comes_first_and_last(overloaded: tuple[Outcome, SimulationResult]) -> None:

@@ -20,9 +20,7 @@ def test_decode_by_hand() -> None:
 
 
 def test_joining_a_running_batch_waits_for_the_step_boundary() -> None:
-    run = decode_batch(
-        np.array([0.0, 2.0]), np.array([4.0, 1.0]), second_per_token=STEP, boundary=np.array([0.5, 0.5])
-    )
+    run = decode_batch(np.array([0.0, 2.0]), np.array([4.0, 1.0]), second_per_token=STEP, boundary=np.array([0.5, 0.5]))
     # the first comes alone: no step to wait for; the second waits half of a 1.5 s step
     np.testing.assert_allclose(run.first_token_s, [1.0, 2.0 + 1.5 * 1.5])
     np.testing.assert_allclose(run.finish_s, [4.75, 4.25])

@@ -26,9 +26,7 @@ def test_one_transfer_alone_goes_no_faster_than_its_own_limit() -> None:
 
 
 def test_the_line_binds_once_enough_transfers_share_it() -> None:
-    finish = processor_sharing(
-        np.zeros(4), np.ones(4), rate_bytes_per_s=1.0, transfer_limit_bytes_per_s=0.4
-    )
+    finish = processor_sharing(np.zeros(4), np.ones(4), rate_bytes_per_s=1.0, transfer_limit_bytes_per_s=0.4)
     np.testing.assert_allclose(finish, 4.0)
 
 
