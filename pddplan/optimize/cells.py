@@ -23,12 +23,12 @@ def root_cell(data: ProgramData) -> Cell:
     for line in dict.fromkeys(o.line for o in data.lines):
         options = sorted((o for o in data.lines if o.line == line), key=lambda o: (o.capacity_bytes_per_s, o.id))
         lines[line] = LineCell(tuple(options))
-    return Cell(pools, lines)
+    return Cell(pools, lines, data.min_rate_rps, data.max_rate_rps)
 
 
 def tightened(data: ProgramData, cell: Cell, routes: Sequence[Route]) -> Cell | None:
     """Use the least load every plan must put on a pool or line; None when nothing is left of the cell."""
-    least_rate, most_rate = data.min_rate_rps, data.max_rate_rps
+    least_rate, most_rate = cell.rate_low_rps, cell.rate_high_rps
     pools = dict(cell.pools)
     for pool in data.pools:
         box = pools[pool.id]
@@ -53,7 +53,7 @@ def tightened(data: ProgramData, cell: Cell, routes: Sequence[Route]) -> Cell | 
         if (box_l.options and not options and low > 0) or low > box_l.load_high * (1 + 1e-9):
             return None
         lines[line] = LineCell(options, max(box_l.load_low, low), box_l.load_high)
-    return Cell(pools, lines)
+    return replace(cell, pools=pools, lines=lines)
 
 
 def program_of(data: ProgramData, cell: Cell, routes: Sequence[Route]) -> ProgramData:
@@ -78,7 +78,14 @@ def program_of(data: ProgramData, cell: Cell, routes: Sequence[Route]) -> Progra
         r if r.work.keys() <= kept and (r.line is None or r.line in open_lines) else replace(r, allowed=0 * r.allowed)
         for r in routes
     ]
-    return replace(data, pools=pools, lines=lines, routes=tuple(routes))
+    return replace(
+        data,
+        pools=pools,
+        lines=lines,
+        routes=tuple(routes),
+        min_rate_rps=cell.rate_low_rps,
+        max_rate_rps=cell.rate_high_rps,
+    )
 
 
 def _allowed(data: ProgramData, routes: Sequence[Route]) -> Array:

@@ -8,9 +8,18 @@ from dataclasses import replace
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.levels import Cell, Levels, LineLevel, PoolLevel
 
+WIDE_RATE = 1.1
+WIDEST_STEP = 4.0
+
 
 def divide(judge: Judge, cell: Cell, candidate: Candidate, true: Levels) -> list[Cell]:
-    """Split the cell at the pool or line whose true point costs most coverage or capacity."""
+    """Split the cell at the pool or line whose true point costs most coverage or capacity.
+
+    Wide ranges of the rate are split first: what a plan must carry bounds its pools and lines from below.
+    """
+    if cell.rate_high_rps > WIDE_RATE * cell.rate_low_rps:
+        middle = math.sqrt(cell.rate_high_rps * max(cell.rate_low_rps, cell.rate_high_rps / WIDEST_STEP))
+        return [replace(cell, rate_low_rps=middle), replace(cell, rate_high_rps=middle)]
     best = cell.best()
     routes = judge.model.routes(true, used=candidate.used)
     missing = judge.missed(candidate, routes)

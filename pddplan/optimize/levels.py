@@ -83,6 +83,8 @@ class Cell:
 
     pools: Mapping[str, PoolCell]
     lines: Mapping[str, LineCell] = field(default_factory=dict)
+    rate_low_rps: float = 0.0
+    rate_high_rps: float = math.inf
 
     def best(self) -> Levels:
         """The corner at which every promise is easiest to keep."""

@@ -30,6 +30,7 @@ _WITHOUT_HEURISTICS = {
     "mip_heuristic_run_rins": False,
     "mip_heuristic_run_rens": False,
     "mip_heuristic_run_root_reduced_cost": False,
+    "mip_pscost_minreliable": 0,
 }
 
 
