@@ -19,7 +19,7 @@ def coverage(latency: LatencySum, limits_s: Mapping[float, float]) -> dict[float
     Returns:     quantile -> shape (..., classes)
     Raises:      nothing
     Holds when:  the operating points behind the latency are those the plan will have.
-    References:  DESIGN section 4 (coverage); ross2014, section 5.2.4
+    References:  definition; ross2014, chapter 5
     """
     ready = latency.prepared()
     return {quantile: np.asarray(ready.cdf(limit)) for quantile, limit in limits_s.items()}

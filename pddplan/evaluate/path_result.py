@@ -131,7 +131,7 @@ def interruption_spread_s(decode_s: Array, *, stop_rate_per_s: float, stop: Mome
     Returns:     shape (classes,) [s], at most the mean interruption
     Raises:      nothing
     Holds when:  interruptions are independent (compound Poisson); read as the mean and spread of an exponential part.
-    References:  ross2014, section 5.4.2
+    References:  ross2014, chapter 5
     """
     spread = np.sqrt(stop_rate_per_s * decode_s * stop.second)
     return np.asarray(np.minimum(spread, stop_rate_per_s * decode_s * stop.mean))

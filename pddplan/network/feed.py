@@ -95,7 +95,7 @@ def tail_factor(relative_size: Array, effect: FeedEffect) -> Array:
     Returns:     factor > 0, shape of relative_size
     Raises:      nothing
     Holds when:  see feed_effect.
-    References:  calibrated against simulation (tests/oracles)
+    References:  calibrated against simulation (decisions, queueing)
     """
     size = np.minimum(relative_size, 1.0)
     return np.asarray(1.0 - effect.smoothing * size + effect.clumping * (1.0 - size))

@@ -38,7 +38,7 @@ def window_limit_bytes_per_s(flows: int, window_bytes: float, *, rtt_s: float) -
     Returns:     [bytes/s]
     Raises:      nothing
     Holds when:  each flow keeps one full window in flight (bandwidth-delay product).
-    References:  rfc7323, section 1.1
+    References:  rfc7323
     """
     return flows * window_bytes / rtt_s if rtt_s > 0 else math.inf
 
@@ -51,7 +51,7 @@ def mathis_limit_bytes_per_s(flows: int, mss_bytes: float, *, rtt_s: float, loss
     Returns:     [bytes/s]; inf without loss or without delay
     Raises:      nothing
     Holds when:  p is small and congestion control is Reno; CUBIC does better on long paths, BBR ignores it.
-    References:  mathis1997, eq. (3)
+    References:  mathis1997
     """
     if rtt_s <= 0 or loss_fraction <= 0:
         return math.inf
@@ -67,7 +67,7 @@ def effective_rate(line: Line, gbps: float, *, count: int = 1) -> LineRate:
     Returns:     LineRate [bytes/s]; ties are called ``line``
     Raises:      DomainError if the tier has no positive rate or the count is negative.
     Holds when:  a transfer is striped over its flows, and flows over all lines.
-    References:  mathis1997, eq. (3); rfc7323, section 1.1
+    References:  mathis1997; rfc7323
     """
     if not gbps > 0 or math.isinf(gbps):
         raise DomainError("gbps", "must be positive and finite", gbps)

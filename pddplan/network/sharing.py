@@ -23,7 +23,7 @@ def sharing_tail_ratio(
     Raises:      nothing
     Holds when:  n transfers get min(r, C/n) each (M/G/R-PS). Exact for Poisson arrivals and R <= 1 or
                  exponential sizes; heavy-traffic limit in ca^2.
-    References:  lindberger1999; kleinrock1976, section 4.4; zhang2008
+    References:  lindberger1999; kleinrock1976, chapter 4; zhang2008
     """
     rho = np.asarray(utilization, dtype=float)
     stable = rho < 1.0
@@ -42,7 +42,7 @@ def shared_delay_probability(
     Returns:     probability, broadcast shape: a large transfer is met by others more surely than a small one
     Raises:      nothing
     Holds when:  0.3 <= rho <= 0.9, R = 1..10; exponents fitted to P90 and P99 of simulated sharing.
-    References:  calibrated against simulation (tests/oracles)
+    References:  calibrated against simulation (decisions, queueing)
     """
     base, drop = DELAY_EXPONENTS
     delayed = erlang_c_real(max(parallel, 1.0), np.asarray(utilization, dtype=float))
@@ -58,7 +58,7 @@ def idle_transfer_s(payload_bytes: Array, rate_bytes_per_s: Array | float) -> Ar
     Returns:     shape (classes,) [s]; inf when there is no rate and something to carry
     Raises:      nothing
     Holds when:  nothing else uses the line; otherwise see sharing_tail_ratio.
-    References:  kleinrock1976, section 4.4
+    References:  kleinrock1976, chapter 4
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.asarray(payload_bytes) > 0, np.asarray(payload_bytes, dtype=float) / rate_bytes_per_s, 0.0)

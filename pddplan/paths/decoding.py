@@ -82,7 +82,7 @@ def step_curve(instance: DecodingInstance, *, context_tokens: float, largest_bat
     Returns:     StepCurve [s]
     Raises:      nothing
     Holds when:  the step depends on the context through its mean (KV reads are linear in it).
-    References:  kwon2023, section 4; leviathan2023
+    References:  kwon2023; leviathan2023
     """
     grid = np.unique(np.round(np.geomspace(1.0, max(largest_batch, 1), _GRID_POINTS)))
     step = np.asarray(
@@ -108,7 +108,7 @@ def batch_cap(
     Returns:     BatchCap; batch 0 when even one sequence breaks a limit
     Raises:      nothing
     Holds when:  the time per token does not fall with the batch.
-    References:  kwon2023, section 4
+    References:  kwon2023
     """
     memory, reason = instance.max_batch(context_tokens=context_tokens)
     best, why = memory, reason
@@ -156,7 +156,7 @@ def decode_point(
     Returns:     DecodePoint; utilization >= 1 when full batches cannot serve the load
     Raises:      nothing
     Holds when:  requests go to the instance with the fewest sequences; step times change slowly.
-    References:  little1961; vllmbatch (prefill interference), section 2
+    References:  little1961; performance_terms
     """
     per_instance = request_rate_rps / instances
     full = max(cap.batch, 1)
@@ -219,7 +219,7 @@ def slot_delay_probability(
     Returns:     probability
     Raises:      nothing
     Holds when:  sequences are spread evenly; insensitive to the law of answer lengths below c.
-    References:  cohen1979 (generalised processor sharing); kleinrock1975, section 3.2
+    References:  cohen1979 (generalised processor sharing); kleinrock1975, chapter 3
     """
     if slots > _MOST_SLOTS:
         return float(erlang_c(slots, utilization))

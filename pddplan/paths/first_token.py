@@ -50,7 +50,7 @@ def first_token(
     Returns:     LatencySum [s] per class
     Raises:      nothing
     Holds when:  the stages wait independently of each other.
-    References:  pdd, section A1
+    References:  pdd-report, A1
     """
     shift = np.asarray(prefill.service_s, dtype=float) + (1.0 + STEP_RESIDUAL) * np.asarray(decode.step_s)
     terms: tuple[Wait, ...] = (prefill.wait, decode.wait)

@@ -52,7 +52,7 @@ def extend_decode(
     Raises:      nothing
     Holds when:  a round takes less time than the relay needs for as many tokens; else rounds stop shrinking, and
                  Catch-Up ends with what is there.
-    References:  pdd, A1
+    References:  pdd-report, A1
     """
     waiting = np.asarray(eager_tokens, dtype=float)
     relayed = waiting > 0
@@ -105,7 +105,7 @@ def kv_handover(
     Returns:     HandoverTime
     Raises:      nothing
     Holds when:  congestion delays are exponential and independent.
-    References:  pdd, A2; ross2014, section 5.2.4
+    References:  pdd-report, A2; ross2014, chapter 5
     """
     base = payload_bytes / rate_bytes_per_s + one_way_s + copy_s
     worst = base + noise_mean_s * float((1.0 / np.arange(1, of + 1)).sum())
@@ -123,7 +123,7 @@ def id_handover(
     Returns:     HandoverTime
     Raises:      nothing
     Holds when:  ids fit into one packet train, which congestion hardly delays.
-    References:  pdd, A2
+    References:  pdd-report, A2
     """
     mean = one_way_s + extend_s + overhead_s
     payload = float(token_id_payload_bytes(tokens, token_id_bytes=token_id_bytes))
@@ -138,6 +138,6 @@ def token_id_payload_bytes(tokens: Array | float, *, token_id_bytes: float) -> A
     Returns:     [bytes]
     Raises:      nothing
     Holds when:  ids travel with a small record around each.
-    References:  pdd, section A2
+    References:  pdd-report, A2
     """
     return np.asarray(tokens, dtype=float) * token_id_bytes

@@ -107,7 +107,7 @@ def prepare(shift_s: Array, terms: Sequence[Wait]) -> PreparedLatency:
     Returns:     coefficients and decay rates, shape (..., classes, phases)
     Raises:      nothing; a phase with tau = inf puts its probability beyond every time
     Holds when:  the terms are independent; equal tau are pulled apart by 0.1 %.
-    References:  ross2014, section 5.2.4
+    References:  ross2014, chapter 5
     """
     shift = np.asarray(shift_s, dtype=float)
     phases, owner = _phases(terms)

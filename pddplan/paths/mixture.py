@@ -26,7 +26,7 @@ def mixture_quantiles(latency: PreparedLatency, weight: Array, *, quantiles: Arr
     Returns:     shape (groups, q) [s]; inf where the share is never reached; nan for a group without weight
     Raises:      nothing
     Holds when:  rows are alternatives, not parts of a sum.
-    References:  ross2014, section 2.5
+    References:  ross2014, chapter 2
     """
     total = weight.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,7 +86,7 @@ def mixture_percentiles(latency: PreparedLatency, weight: Array, *, mean_s: Arra
     Returns:     one Percentiles per group
     Raises:      nothing
     Holds when:  see mixture_quantiles.
-    References:  ross2014, section 2.5
+    References:  ross2014, chapter 2
     """
     times = mixture_quantiles(latency, weight, quantiles=np.array(QUANTILES))
     total = weight.sum(axis=1)
@@ -106,7 +106,7 @@ def weighted_percentiles(values: Array, weight: Array) -> Percentiles:
     Returns:     Percentiles; zeros when nothing has weight
     Raises:      nothing
     Holds when:  always
-    References:  ross2014, section 2.5
+    References:  ross2014, chapter 2
     """
     used = weight > 0
     if not used.any():

@@ -29,7 +29,7 @@ def mean_between(latency: LatencySum, start_s: Array | float, end_s: Array | flo
     Returns:     shape (..., classes) [s], between 0 and b - a
     Raises:      nothing
     Holds when:  see paths.latency.prepare.
-    References:  ross2014, section 5.2.4
+    References:  ross2014, chapter 5
     """
     ready = latency.prepared()
     start, end = np.asarray(start_s, dtype=float), np.asarray(end_s, dtype=float)
@@ -59,7 +59,7 @@ def relay(transfer: LatencySum, *, lead_s: Array | float, token_s: float, output
     Returns:     Relay
     Raises:      nothing
     Holds when:  the relay emits at an even pace and starts with its first token at the lead.
-    References:  pdd, section A1
+    References:  pdd-report, A1
     """
     lead = np.asarray(lead_s, dtype=float)
     busy = mean_between(transfer, lead, lead + output_tokens * token_s)

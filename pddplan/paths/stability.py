@@ -80,7 +80,7 @@ def cache_lag(
     Returns:     CacheLag with one LagTurn per iteration
     Raises:      nothing
     Holds when:  sessions are alike and end after a geometric number of turns; a mean-field view.
-    References:  pdd, A1 (P-RLD is deliberately no general pipeline)
+    References:  pdd-report, A1 (P-RLD is deliberately no general pipeline)
     """
     weight, output = classes.weight, classes.output_tokens
     new = classes.miss_prefill_tokens + output

@@ -44,7 +44,7 @@ def transfer_latency(stage: TransferStage, payload_bytes: Array, *, hidden_s: Ar
     Returns:     LatencySum [s]; zero for a class with nothing to carry
     Raises:      nothing
     Holds when:  layers leave at an even pace during prefill; see hidden_prefill_s for h.
-    References:  lindberger1999; kleinrock1976, section 4.4
+    References:  lindberger1999; kleinrock1976, chapter 4
     """
     payload = np.asarray(payload_bytes, dtype=float)
     sent = payload > 0
@@ -75,7 +75,7 @@ def hidden_prefill_s(prefill_s: Array, *, layers: int, overlap: str) -> Array:
     Returns:     shape (classes,) [s]
     Raises:      nothing
     Holds when:  layers take equal time and send as soon as they are done; the last one has nothing to hide under.
-    References:  patel2024, section IV-C
+    References:  patel2024
     """
     if overlap == "none":
         return np.zeros_like(prefill_s)

@@ -15,7 +15,7 @@ def departure_scv(*, servers: int, utilization: float, arrival_scv: float, servi
     Returns:     cd^2 >= 0
     Raises:      nothing
     Holds when:  the pool is one shared queue in steady state.
-    References:  whitt1983, eq. (39)
+    References:  whitt1983 (departures)
     """
     rho2 = min(utilization, 1.0) ** 2
     served = rho2 / np.sqrt(servers) * (max(service_scv, 0.2) - 1.0)
@@ -30,7 +30,7 @@ def split_scv(share: Array | float, *, scv: Array | float) -> Array:
     Returns:     SCV, shape of share
     Raises:      nothing
     Holds when:  members are kept independently of each other.
-    References:  whitt1983, eq. (36)
+    References:  whitt1983 (splitting)
     """
     part = np.asarray(share, dtype=float)
     return np.asarray(part * scv + 1.0 - part)
@@ -45,7 +45,7 @@ def superposed_scv(rates: Array, *, scvs: Array, utilization: float) -> float:
     Returns:     SCV of the merged flow; 1 when nothing flows
     Raises:      nothing
     Holds when:  the flows are independent of each other.
-    References:  whitt1983, eq. (29)-(33)
+    References:  whitt1983 (superposition)
     """
     total = float(rates.sum())
     if total <= 0.0:

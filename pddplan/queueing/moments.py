@@ -30,7 +30,7 @@ def mix_moments(weight: Array, values: Array) -> Moments:
     Returns:     Moments; mean 0 and scv 0 when nothing has weight
     Raises:      nothing
     Holds when:  a class takes its value always; variation inside a class is not in it.
-    References:  kleinrock1975, section 2.4
+    References:  kleinrock1975, chapter 2
     """
     total = float(weight.sum())
     if total <= 0.0:

@@ -95,7 +95,7 @@ def multi_server_factor(servers: int, utilization: Array | float, *, service_scv
                  below 1 when services vary much: with several servers a long one does not block the rest
     Raises:      nothing
     Holds when:  Poisson arrivals.
-    References:  kimura1986, eq. (12); whitt1993, eq. (2.16) for g
+    References:  kimura1986; whitt1993 (g)
     """
     rho = np.clip(np.asarray(utilization, dtype=float), 1e-9, 1.0)
     correction = (1.0 - rho) * (servers - 1) * (np.sqrt(4.0 + 5.0 * servers) - 2.0) / (16.0 * servers * rho)
@@ -143,7 +143,7 @@ def pool_wait(
     Raises:      DomainError for a negative or missing argument
     Holds when:  any server may take any request; exact for M/M/c, exact mean for M/G/1; within 10 % at P90 and
                  not more than 5 % optimistic at P99 of TTFT against simulation for c = 2..40, rho <= 0.85.
-    References:  allen1990, section 5.3; kingman1961; kimura1986, eq. (12)
+    References:  allen1990; kingman1961; kimura1986
     """
     for name, value in (("service_mean_s", service_mean_s), ("service_scv", service_scv), ("arrival_scv", arrival_scv)):
         if not 0 <= value < np.inf:
