@@ -12,6 +12,9 @@ from pddplan.economics.money import convert
 from pddplan.errors import DomainError, InputError, Problem
 from pddplan.units import MILLION, SECONDS_PER_HOUR
 
+LARGEST_RATIO = 100.0
+"""Nobody bills a cached token at more than so many missed ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenVolume:
@@ -81,13 +84,13 @@ def with_cached_ratio(price: TokenPrice, cached_over_miss: float | None) -> Toke
     Formula:     cached = k * miss
     Parameters:  price; cached_over_miss k >= 0 or None
     Returns:     price list that has a cached price
-    Raises:      InputError if the list shows no cached price and none is given; DomainError if k < 0.
+    Raises:      InputError if the list shows no cached price and none is given; DomainError unless 0 <= k <= 100.
     Holds when:  cached tokens are billed as a share of missed ones.
     References:  pdd-report, A4
     """
     if cached_over_miss is not None:
-        if not (math.isfinite(cached_over_miss) and cached_over_miss >= 0):
-            raise DomainError("cached price ratio", "must be finite and at least 0", cached_over_miss)
+        if not 0 <= cached_over_miss <= LARGEST_RATIO:
+            raise DomainError("cached price ratio", f"must lie between 0 and {LARGEST_RATIO:g}", cached_over_miss)
         return replace(price, cached_per_mtok=cached_over_miss * price.miss_per_mtok)
     if price.cached_per_mtok is None:
         raise InputError(

@@ -19,6 +19,8 @@ from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.studies.curve import MEMORY_PRICE_RANGE, BathtubStudy
 
 SCHEMA = "pddplan-bcr-curve/1"
+FAR_END = 0.97
+"""A curve whose lowest point lies beyond this only falls."""
 SHOWN_TOP = 2.0
 """The curve rises without bound towards 100 % hits; the plot is cut here."""
 MOST_NOTCHES = 8
@@ -41,7 +43,7 @@ def verdict(study: BathtubStudy) -> str:
     )
     if reading.valley_relative >= 1:
         return f"{here}. At these prices there is no valley: every hit pays."
-    if reading.valley_hit_rate >= 1:
+    if reading.break_even_hit_rate is None and reading.valley_hit_rate >= FAR_END:
         gain = float(study.curve.requests_per_cost[_at(study, reading.now_hit_rate)] / study.curve.requests_per_cost[0])
         return (
             f"{here}. At these prices revenue per cost only falls with hits: the tub has no far rim, because a cached "

@@ -28,18 +28,21 @@ def render(study: DailyStudy, screen: Screen) -> str:
 
 def verdict(study: DailyStudy) -> str:
     """What to reserve, in a sentence."""
-    cost, reserved_cost, hourly_cost = (
-        study.monthly_cost,
-        study.all_reserved_monthly_cost,
-        study.all_on_demand_monthly_cost,
-    )
     reserved = sum(day.commitment.reserved_chips for day in study.pools)
     peak = sum(day.commitment.peak_chips for day in study.pools)
-    saved = (min(reserved_cost, hourly_cost) - cost) * MONTHS_PER_YEAR
+    saved = min(study.all_reserved_monthly_cost, study.all_on_demand_monthly_cost) - study.monthly_cost
+    mixed, less, all_reserved, by_the_hour = (
+        money(amount, study.currency)
+        for amount in (
+            study.monthly_cost,
+            saved * MONTHS_PER_YEAR,
+            study.all_reserved_monthly_cost,
+            study.all_on_demand_monthly_cost,
+        )
+    )
     return (
-        f"Reserve {count(reserved)} of {count(peak)} chips and take the rest by the hour: "
-        f"{money(cost, study.currency)} a month for chips, {money(saved, study.currency)} a year less than the better of "
-        f"all reserved ({money(reserved_cost, study.currency)}) and all on demand ({money(hourly_cost, study.currency)})."
+        f"Reserve {count(reserved)} of {count(peak)} chips and take the rest by the hour: {mixed} a month for chips, "
+        f"{less} a year less than the better of all reserved ({all_reserved}) and all on demand ({by_the_hour})."
     )
 
 

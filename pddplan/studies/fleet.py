@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from pddplan import api
 from pddplan.domain.outcome import Cost, Outcome
-from pddplan.domain.plan import Plan
+from pddplan.domain.plan import Plan, Role
 from pddplan.domain.sites import Sites
 from pddplan.economics.costs import ROLE_IDLE, bcr, cost_item
 from pddplan.economics.unit_costs import chip_unit_costs
-from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.errors import InfeasibleError, InputError, Problem, did_you_mean
 from pddplan.optimize import TOPOLOGIES, Limits, Objective
 from pddplan.optimize import size as optimum
 from pddplan.sizing import Inputs
@@ -112,6 +112,13 @@ def fleet_outcome(inputs: Inputs, fleet: Fleet, *, limits: Limits) -> Outcome:
     """
     asked = replace(inputs, sites=restricted(inputs.sites, fleet.chips))
     question, shapes = api.problem_of(asked), api.shapes_of(asked)
+    if not any(
+        shape.chips <= count
+        for (_, chip_id), count in fleet.chips.items()
+        for role in Role
+        for shape in shapes(chip_id, role)
+    ):
+        raise InfeasibleError(f"no instance of {inputs.llm.name} fits on any of these chips in these numbers")
     outcome = optimum(question, topology=fleet.topology, objective=Objective(kind="rps"), limits=limits, shapes=shapes)
     cost = with_idle_chips(outcome, asked, fleet)
     return replace(outcome, cost=cost, bcr=bcr(outcome.goodput_rps, cost))

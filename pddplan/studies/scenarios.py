@@ -17,7 +17,7 @@ from pddplan.evaluate.problem import Problem as Question
 from pddplan.optimize import Limits, Objective
 from pddplan.optimize import size as optimum
 from pddplan.sizing import Inputs
-from pddplan.studies.sureness import changed_question, levers_of, score_of
+from pddplan.studies.sureness import LARGEST_VALUE, changed_question, levers_of, score_of
 
 AS_PLANNED = "as planned"
 ALL_AT_ONCE = "all at once"
@@ -75,7 +75,7 @@ def parse_scenario(text: str) -> Scenario:
             values[key.strip()] = float(value)
     except ValueError:
         values = {}
-    if not name.strip() or not values or "" in values or not all(np.isfinite(v) and v >= 0 for v in values.values()):
+    if not name.strip() or not values or "" in values or not all(0 <= v <= LARGEST_VALUE for v in values.values()):
         raise InputError(
             Problem(
                 what=f"cannot read the scenario {text!r}",

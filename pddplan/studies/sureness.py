@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +42,8 @@ MEASURED_TRAFFIC = {
     "output tokens": (0.95, 1.05, "another week of the same trace"),
     "demand": (0.9, 1.1, "forecast of the request rate"),
 }
+LARGEST_VALUE = 1e6
+"""No range or scenario reaches further; keeps products finite."""
 _BISECTIONS = 2
 _RATE_FRACTIONS = (0.95, 0.85, 0.7, 0.5, 0.25, 0.06)
 """Tried in turn: most plans that fail do so by little."""
@@ -186,7 +187,7 @@ def with_ranges(levers: tuple[Lever, ...], ranges: Mapping[str, tuple[float, flo
                 )
             )
         value = next(lever.factor.value for lever in levers if lever.factor.name == name)
-        if not (math.isfinite(low) and math.isfinite(high) and low <= value <= high):
+        if not -LARGEST_VALUE <= low <= value <= high <= LARGEST_VALUE:
             raise InputError(
                 Problem(
                     what=f"the range of {name!r} must contain its value {value:g}, got {low:g} to {high:g}",
