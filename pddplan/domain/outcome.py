@@ -136,6 +136,10 @@ class Outcome:
     """Over requests; ``tpot_s`` is its mean."""
     ttft_by_path: Mapping[str, Percentiles] = field(default_factory=dict)
     ttft_by_class: tuple[Percentiles, ...] = ()
+    e2e_by_class: tuple[Percentiles, ...] = ()
+    tpot_by_class_s: tuple[float, ...] = ()
+    """Mean over the class."""
+    worst_itl_by_class_s: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     solver: SolverReport | None = None
 

@@ -22,22 +22,25 @@ EXPONENTIAL_LEVELS = _MIDDLES / _MIDDLES.mean()
 """Equally likely values of an exponential variable of mean one."""
 
 
-def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outcome:
+def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: bool = True) -> Outcome:
     """Metrics of a plan under its rate: percentiles, utilisations, cost, broken promises.
 
-    ``cost`` given skips pricing (for the simulator's and tests' sake). Closed forms throughout; the optimiser
-    uses the same functions (evaluate.flows, evaluate.path_result, evaluate.stages).
+    ``cost`` given skips pricing; ``detail`` false leaves out percentiles per path and class, which take half of the
+    time (for loops over many plans). Closed forms throughout; the optimiser uses the same functions (evaluate.flows,
+    evaluate.path_result, evaluate.stages).
     """
     solved = system(problem, plan)
     flow = solved.flow_rps
     ready, mean = stacked([r.ttft for r in solved.results])
     ttft_total = _over_all(ready, mean, flow)
     if any(r.decode_spread_s.any() for r in solved.results):
-        e2e_total = _over_all(*stacked([r.e2e for r in solved.results]), flow)
+        ended, e2e_mean = stacked([r.e2e for r in solved.results])
     else:
         # the waits of E2E are those of TTFT: only the certain part is longer
         after_first = np.array([r.e2e.shift_s - r.ttft.shift_s for r in solved.results])
-        e2e_total = _over_all(ready.later(after_first), mean + after_first, flow)
+        ended, e2e_mean = ready.later(after_first), mean + after_first
+    e2e_total = _over_all(ended, e2e_mean, flow)
+    by_path = mixture_percentiles(ready, flow, mean_s=mean) if detail else ()
     tpot = tpot_percentiles(problem, solved)
     priced = plan_cost(plan, problem.sites, problem.chips) if cost is None else cost
     gap = np.array([r.worst_gap_s for r in solved.results])
@@ -67,10 +70,11 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None) -> Outco
         violations=broken,
         binding=bindings(problem, solved, ttft=ttft_total, tpot=tpot, pools=pools, lines=lines),
         assumptions=assumptions(problem, plan),
-        ttft_by_path={
-            path.id: one for path, one in zip(plan.paths, mixture_percentiles(ready, flow, mean_s=mean), strict=True)
-        },
-        ttft_by_class=mixture_percentiles(ready.transposed(), flow.T, mean_s=mean.T),
+        ttft_by_path=dict(zip((path.id for path in plan.paths), by_path, strict=False)),
+        ttft_by_class=mixture_percentiles(ready.transposed(), flow.T, mean_s=mean.T) if detail else (),
+        e2e_by_class=mixture_percentiles(ended.transposed(), flow.T, mean_s=e2e_mean.T) if detail else (),
+        tpot_by_class_s=_class_means(np.array([r.tpot_s for r in solved.results]), flow),
+        worst_itl_by_class_s=tuple(np.where(flow > 0, gap, 0.0).max(axis=0).tolist()),
         notes=notes(problem, plan, solved),
     )
 
@@ -81,6 +85,13 @@ def _over_all(ready: PreparedLatency, mean_s: Array, flow: Array) -> Percentiles
     if not used.any():
         return NOTHING
     return mixture_percentiles(ready.rows(used), flow[used][None], mean_s=mean_s[used][None])[0]
+
+
+def _class_means(values: Array, flow: Array) -> tuple[float, ...]:
+    """Mean over the paths of each class, by requests; 0 for a class without requests."""
+    total = flow.sum(axis=0)
+    mean = np.where(flow > 0, flow * values, 0.0).sum(axis=0) / np.where(total > 0, total, 1.0)
+    return tuple(mean.tolist())
 
 
 def tpot_percentiles(problem: Problem, solved: System) -> Percentiles:

@@ -224,9 +224,11 @@ def bindings(
         if load.utilization >= warn:
             reason = f" (batch capped by {load.batch_cap_reason})" if load.batch_cap_reason else ""
             tight.append(Binding(f"capacity of pool {load.pool}{reason}", load.utilization, 1.0, "utilization"))
-    for line in lines:
-        if line.utilization >= warn:
-            tight.append(Binding(f"capacity of line {line.line} ({line.limit})", line.utilization, 1.0, "utilization"))
+    tight += [
+        Binding(f"capacity of line {line.line} ({line.limit})", line.utilization, 1.0, "utilization")
+        for line in lines
+        if line.utilization >= warn
+    ]
     return tuple(tight)
 
 

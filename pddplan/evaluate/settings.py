@@ -65,7 +65,11 @@ SETTING_SOURCES: dict[str, tuple[Basis, str, str | None]] = {
     ),
     "handover": (Basis.PUBLISHED, "pdd-report: Catch-Up leaves no visible stall", "one-shot, catch-up"),
     "handover_threshold_tokens": (Basis.PUBLISHED, "pdd-report: 64 tokens", None),
-    "handover_overhead_s": (Basis.ASSUMED, "pdd-report: 305 ms mean for 100 tokens, less RTT/2 and the step", "0.05-0.3 s"),
+    "handover_overhead_s": (
+        Basis.DERIVED,
+        "pdd-report: 305 ms mean for 100 tokens, less RTT/2 and the step",
+        "0.05-0.3 s",
+    ),
     "token_id_bytes": (Basis.DERIVED, "pdd-report: 1.5 KB for 100 token ids", None),
     "rdma_efficiency": (Basis.ASSUMED, "share of the NIC rate left for KV inside a site", "0.6-0.95"),
     "rdma_latency_s": (Basis.PUBLISHED, "pdd-report: RDMA within tens of ms", "0.001-0.05 s"),
