@@ -352,6 +352,65 @@ def test_other_methods(config: dict[str, Any], dtype: str, size: float) -> None:
     assert (dense.dtype, dense.bytes_per_value) == (dtype, pytest.approx(size))
 
 
+def compressed(**weights: Any) -> dict[str, Any]:
+    return {"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": weights}}}
+
+
+@pytest.mark.parametrize(
+    ("config", "dtype", "computes"),
+    [
+        (compressed(num_bits=8, type="float"), "fp8", "bf16"),
+        (compressed(num_bits=8, type="int"), "int8", "bf16"),
+        (compressed(num_bits=4, type="float"), "fp4", "bf16"),
+        (compressed(num_bits=4, type="float") | {"format": "mxfp4-pack-quantized"}, "mxfp4", "bf16"),
+        ({"quant_method": "nvfp4"}, "fp4", "fp4"),
+        ({"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"}, "int4", "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION",
+          "quantized_layers": {"a": {"quant_algo": "NVFP4"}, "b": {"quant_algo": "NVFP4"}, "c": {"quant_algo": "FP8"}}},
+         "fp4", "fp4"),
+        ({"quant_method": "quark", "global_quant_config": {"weight": [{"dtype": "fp8_e4m3"}]}}, "fp8", "fp8"),
+    ],
+)  # fmt: skip
+def test_what_products_compute_in(config: dict[str, Any], dtype: str, computes: str) -> None:
+    dense = load(LLAMA, quantization_config=config).llm.weights.dense
+    assert (dense.dtype, dense.compute_dtype) == (dtype, computes)
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (compressed(num_bits=3, type="int"), "3 bits of int are unknown"),
+        ({"quant_method": "compressed-tensors"}, "config_groups is missing"),
+        ({"quant_method": "modelopt", "quant_algo": "W1A1"}, "unknown algorithm 'W1A1'"),
+        ({"quant_method": "quark"}, "unknown dtype ''"),
+        ({"quant_method": "awq", "bits": 5}, "5-bit weights are unknown"),
+        ({"quant_method": "fp8", "ignored_layers": "all"}, "must be a list of module names"),
+        ({"quant_method": "fp8", "ignored_layers": ["x"] * 10_000}, "is too long"),
+        ({"quant_method": "fp8", "ignored_layers": ["re:("]}, "cannot be used"),
+    ],
+)
+def test_quantisation_that_is_not_understood(config: dict[str, Any], says: str) -> None:
+    said = refused(LLAMA, quantization_config=config)
+    assert any(says in s for s in said), said
+
+
+def test_expert_formats_by_name() -> None:
+    assert load(DEEPSEEK, expert_dtype="int8").llm.weights.experts.dtype == "int8"
+    assert any("unknown dtype 'fp3'" in s for s in refused(DEEPSEEK, expert_dtype="fp3"))
+
+
+@pytest.mark.parametrize(
+    ("config", "kv_dtype"),
+    [
+        ({"quant_method": "fp8", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "fp8"),
+        ({"quant_method": "fp8", "kv_cache_scheme": {"num_bits": 8, "type": "int"}}, "int8"),
+        ({"quant_method": "fp8", "kv_cache_scheme": None}, "bf16"),
+    ],
+)
+def test_kv_dtype_that_a_checkpoint_asks_for(config: dict[str, Any], kv_dtype: str) -> None:
+    assert load(LLAMA, quantization_config=config).llm.kv_dtype == kv_dtype
+
+
 def test_a_pattern_that_could_run_for_ever_is_refused() -> None:
     said = refused(LLAMA, quantization_config={"quant_method": "fp8", "ignored_layers": ["re:(a+)+$"]})
     assert any("cannot be used" in s for s in said)

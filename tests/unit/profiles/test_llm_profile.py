@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from pddplan.errors import InputError
 from pddplan.performance.parameters import total_parameters
 from pddplan.profiles import lookup
-from pddplan.profiles.hf_config import config_to_llm
+from pddplan.profiles.hf_config import Import, config_to_llm
 from pddplan.profiles.llm_profile import dump_llm, llm_ids, llm_of, load_llm
 from pddplan.profiles.yaml_source import loads
 
@@ -96,6 +97,15 @@ def test_every_bundled_model_is_named_and_loads() -> None:
         assert llm.id == name
         assert llm.name
         assert llm.provenance
+
+
+def test_every_bundled_model_survives_being_written_and_read() -> None:
+    for name in llm_ids():
+        llm = replace(load_llm(name), published_parameters=None, published_active_parameters=None)
+        text = dump_llm(
+            Import(llm, assumed={"head_dim": 64}, notes=("as bundled",)), source_title="t", read_on="2026-11-30"
+        )
+        assert llm_of(loads(text, name=f"{name}.yaml"), llm_id=name) == llm, name
 
 
 @pytest.mark.parametrize(
