@@ -121,6 +121,8 @@ class Finance:
     """Cross-connect per line and end."""
     line_term_months: float = 36.0
     """Months over which the set-up of a line is spread."""
+    rent_includes_running_costs: bool = False
+    """Rent already contains power, hosting and network: these are then charged on bought chips only."""
     usd_per: Mapping[str, float] = field(default_factory=dict)
     """Exchange rates of further currencies, USD per unit, e.g. ``{"CNY": 0.1429}``."""
 

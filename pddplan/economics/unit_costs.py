@@ -96,7 +96,7 @@ def chip_unit_costs(sites: Sites, site_id: str, *, chip: Chip, need_price: bool 
                  (None: unless the site owns as many chips as it can hold)
     Returns:     items, quantities per chip
     Raises:      InputError for an unknown site or a missing price, purchase price or TDP.
-    Holds when:  chips are in service all hours of the month; see commitment.py for a daily profile.
+    Holds when:  chips are in service all hours of the month; see purchase.reserve_base for a daily profile.
     References:  definition
     """
     if need_price is None:
@@ -114,6 +114,16 @@ def chip_unit_costs(sites: Sites, site_id: str, *, chip: Chip, need_price: bool 
                 source=f"{finance.spare_fraction:.1%} in reserve: {_source(sites, 'finance.spare_fraction')}",
             )
         )
+    bought = _acquisition(site_chip, finance) == "purchase"
+    if bought or not finance.rent_includes_running_costs:
+        items += _running_costs(sites, site_id, chip=chip, bought=bought)
+    return _with_support(items, sites)
+
+
+def _running_costs(sites: Sites, site_id: str, *, chip: Chip, bought: bool) -> list[UnitCost]:
+    """Power, hosting and network of one chip in service, as far as they have a price."""
+    site, finance = find_site(sites, site_id), sites.finance
+    items: list[UnitCost] = []
     power_price = finance.power_price_per_kwh if site.power_price_per_kwh is None else site.power_price_per_kwh
     if _money(power_price, "power price"):
         kilowatts = chip_power_w(chip, site, finance=finance) / WATTS_PER_KW
@@ -128,7 +138,7 @@ def chip_unit_costs(sites: Sites, site_id: str, *, chip: Chip, need_price: bool 
                 + _source(sites, f"sites.{site_id}.power_price_per_kwh", "finance.power_price_per_kwh"),
             )
         )
-    elif _acquisition(site_chip, finance) == "purchase":
+    elif bought:
         items.append(UnitCost("power: not priced", 0.0, "kW", 0.0, 1.0, "finance.power_price_per_kwh is 0"))
     hosting = finance.hosting_per_kw_month if site.hosting_per_kw_month is None else site.hosting_per_kw_month
     if _money(hosting, "hosting price"):
@@ -153,7 +163,7 @@ def chip_unit_costs(sites: Sites, site_id: str, *, chip: Chip, need_price: bool 
                 source=_source(sites, "finance.network_per_chip_month"),
             )
         )
-    return _with_support(items, sites)
+    return items
 
 
 def owned_chip_credit(sites: Sites, site_id: str, *, chip: Chip) -> float:

@@ -192,6 +192,8 @@ class FinanceBody(Strict):
     """Share of NICs, switches and optics per chip and month."""
     cross_connect_per_end_month: NonNegativeNumber | None = None
     """Cross-connect per line and end, per month."""
+    rent_includes_running_costs: bool = False
+    """True: rent contains power, hosting and network, which are then charged on bought chips only."""
     line_term_months: PositiveNumber | None = None
     """Months over which the set-up of a line is spread."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from typing import Any
 
 from pddplan import __version__
@@ -61,9 +62,18 @@ def _tornado(sure: Sureness, screen: Screen) -> list[str]:
         Column("promises", importance=0),
     ]
     reach = max(max(abs(s.bcr - sure.planned.bcr) for s in (bar.at_low, bar.at_high)) for bar in sure.bars)
-    rows = [_row(bar, sure, reach) for bar in sure.bars]
+    felt = [bar for bar in sure.bars if _matters(bar, sure)]
+    idle = [bar.factor.name for bar in sure.bars if not _matters(bar, sure)]
+    rows = [_row(bar, sure, reach) for bar in felt]
     head = f"TORNADO   BCR {short(sure.planned.bcr)} req/s per 1,000 {sure.currency} a month as planned"
-    return [*title(head, screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    lines = [*title(head, screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    return lines + bullets([f"without effect: {', '.join(idle)}"] if idle else [], screen, dim=True)
+
+
+def _matters(bar: Bar, sure: Sureness) -> bool:
+    """Whether a factor moves what is printed, or what holds."""
+    shown = {short(score.bcr) for score in (bar.at_low, bar.at_high, sure.planned)}
+    return len(shown) > 1 or not (bar.at_low.holds == bar.at_high.holds == sure.planned.holds)
 
 
 def _row(bar: Bar, sure: Sureness, reach: float) -> list[str]:
@@ -94,7 +104,8 @@ def tornado_bar(bar: Bar, centre: float, reach: float, cells: int = BAR_CELLS) -
 
 def _influence(sure: Sureness, screen: Screen) -> list[str]:
     ranked = sorted(sure.spread.influence.items(), key=lambda pair: -abs(pair[1]))[:5]
-    strong = [f"{name} ({value:+.2f})" for name, value in ranked if abs(value) >= 0.1]
+    noise = max(0.1, 2.0 / math.sqrt(sure.spread.samples))  # two standard errors of a correlation that is nought
+    strong = [f"{name} ({value:+.2f})" for name, value in ranked if abs(value) >= noise]
     if not strong:
         return []
     text = f"What moves BCR most when all move together (rank correlation): {', '.join(strong)}."

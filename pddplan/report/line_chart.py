@@ -61,9 +61,9 @@ def line_chart(
     ]
     lines.append(" " * label_width + " └" + "─" * cells)
     if x_labels:
-        axis = [" "] * (cells + 8)
+        axis = [" "] * (cells + 1)
         for place, text in x_labels:
-            start = min(max(column_of(place) - len(text) // 2, 0), cells + 8 - len(text))
+            start = min(max(column_of(place) - len(text) // 2, 0), cells + 1 - len(text))
             axis[start : start + len(text)] = list(text)
         lines.append((" " * (label_width + 2) + "".join(axis)).rstrip())
     return lines

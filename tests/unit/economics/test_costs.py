@@ -115,6 +115,15 @@ def test_purchase_is_an_annuity() -> None:
     assert units["power: not priced"].monthly_cost == 0  # a part that is missing says so in its own line
 
 
+def test_rent_may_contain_the_running_costs() -> None:
+    finance = Finance(power_price_per_kwh=0.1, hosting_per_kw_month=100, rent_includes_running_costs=True)
+    rented = chip_unit_costs(sites(finance), "A", chip=chip())
+    assert [unit.item for unit in rented] == ["rent"]
+    own = SiteChip("h100", acquisition="purchase", purchase_price_per_chip=24_000)
+    bought = chip_unit_costs(sites(finance, site_chip=own), "A", chip=chip())
+    assert [unit.item for unit in bought] == ["purchase", "power", "hosting"]
+
+
 def test_line_has_setup_ports_and_both_ends() -> None:
     finance = Finance(cross_connect_per_end_month=300, line_term_months=36, cost_of_capital_fraction=0)
     tier = Tier(40, 5_000, setup_cost=3_600, port_monthly_cost_per_end=200)
