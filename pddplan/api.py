@@ -333,3 +333,21 @@ def calibrate(
         kv_dtype=kv_dtype,
         profiles=[Path(d) for d in profiles],
     )
+
+
+def ttft_curve(inputs: Inputs, plan: Plan, *, longest_s: float, points: int = 120) -> list[tuple[float, float]]:
+    """Share of requests whose first token has left by a time: pairs of (seconds, share) up to ``longest_s``."""
+    import numpy as np
+
+    from pddplan.evaluate.flows import system
+
+    solved = system(problem_of(inputs), plan)
+    total = float(solved.flow_rps.sum())
+    pairs = []
+    for time_s in np.linspace(0.0, longest_s, points):
+        covered = sum(
+            float(np.dot(flow, result.ttft.cdf(float(time_s))))
+            for flow, result in zip(solved.flow_rps, solved.results, strict=True)
+        )
+        pairs.append((float(time_s), covered / total if total > 0 else 0.0))
+    return pairs

@@ -89,6 +89,9 @@ def size(
     xlsx: Annotated[
         Path | None, typer.Option("--xlsx", metavar="FILE", help="Also write a workbook with live formulas.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page.")
+    ] = None,
     compare: Annotated[
         bool,
         typer.Option("--compare/--no-compare", help="Also size the aggregated baseline and the plan without cache."),
@@ -99,7 +102,7 @@ def size(
     """Find the plan: chips per role and place, routing, line, cost, and whether the promises hold."""
     from pddplan import api
 
-    options.one_standard_output(as_json, out, csv, xlsx)
+    options.one_standard_output(as_json, out, csv, xlsx, html)
     with profile_dirs(profiles):
         try:
             sizing = api.size(
@@ -135,12 +138,12 @@ def size(
                 print(dump_json(infeasible_json(error)), end="")
             raise
     style = {"separator": csv_separator, "decimal": csv_decimal, "byte_order_mark": csv_bom}
-    _write_files(sizing, out=out, csv=csv, xlsx=xlsx, style=style)
+    _write_files(sizing, out=out, csv=csv, xlsx=xlsx, html=html, style=style)
     if as_json:
         from pddplan.report.json_plan import plan_file_text
 
         sys.stdout.write(plan_file_text(sizing))
-    elif "-" not in (str(out), str(csv), str(xlsx)):
+    elif "-" not in (str(out), str(csv), str(xlsx), str(html)):
         from pddplan.report.terminal import render
         from pddplan.report.text_table import Screen
 
@@ -154,7 +157,7 @@ size.__doc__ = f"{size.__doc__}\n\n{_EXAMPLES}"
 
 
 def _write_files(
-    sizing: Sizing, *, out: Path | None, csv: Path | None, xlsx: Path | None, style: dict[str, Any]
+    sizing: Sizing, *, out: Path | None, csv: Path | None, xlsx: Path | None, html: Path | None, style: dict[str, Any]
 ) -> None:
     from pddplan.files import write_atomically
 
@@ -170,3 +173,9 @@ def _write_files(
         from pddplan.report.xlsx import workbook_bytes
 
         write_atomically(xlsx, workbook_bytes(sizing))
+    if html is not None:
+        from pddplan import api
+        from pddplan.report.html import longest_time_s, render
+
+        curve = api.ttft_curve(sizing.inputs, sizing.outcome.plan, longest_s=longest_time_s(sizing))
+        write_atomically(html, render(sizing, ttft_curve=curve))

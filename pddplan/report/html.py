@@ -1,0 +1,222 @@
+"""A plan as one self-contained page: verdict, drawing, latencies, costs, comparison, assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pddplan.domain.outcome import Outcome
+from pddplan.domain.plan import Role
+from pddplan.report import page
+from pddplan.report.numbers import count, money, percent, quantity, seconds, short
+from pddplan.report.page import Arrow, Box, Mark, text
+from pddplan.report.verdict import chips_in, compare, weakest_basis
+from pddplan.sizing import Sizing
+from pddplan.units import MONTHS_PER_YEAR
+
+
+def render(sizing: Sizing, *, ttft_curve: Sequence[tuple[float, float]] = ()) -> str:
+    """The page as text; ``ttft_curve`` holds (seconds, share of first tokens out by then)."""
+    outcome = sizing.outcome
+    sections = [
+        _head(sizing),
+        _section("Where everything stands", _topology(outcome)),
+        _section("Pools", _pools(outcome)),
+        _section("Time to first token", _latency(sizing, ttft_curve)),
+        _section("Cost", _cost(outcome)),
+        _section("Compared with", _comparison(sizing)),
+        _section("What binds", _binding(outcome)),
+        _section("How sure", _certainty(sizing)),
+        _section("Assumptions", _assumptions(sizing)),
+    ]
+    return page.document(f"Plan for {sizing.inputs.workload.name}", "\n".join(s for s in sections if s))
+
+
+def longest_time_s(sizing: Sizing) -> float:
+    """How far the curve of first tokens must reach: past P99 and past every promise."""
+    promised = list(sizing.inputs.workload.promises.ttft().values())
+    p99 = sizing.outcome.ttft.p99
+    finite = [value for value in (p99, *promised) if value < float("inf")]
+    return 1.15 * max(finite, default=1.0)
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{text(title)}</h2>{content}</section>" if content else ""
+
+
+def _head(sizing: Sizing) -> str:
+    outcome, inputs = sizing.outcome, sizing.inputs
+    currency = outcome.cost.currency
+    kept = outcome.keeps_promises
+    words = (
+        f"{count(chips_in(outcome))} chips serve {short(outcome.plan.rate_rps)} requests per second within all promises"
+        if kept
+        else "Promises broken: " + ", ".join(v.limit for v in outcome.violations)
+    )
+    cards = [
+        page.card("cost a month", money(outcome.cost.monthly_total, currency)),
+        page.card("BCR", short(outcome.bcr), f"req/s per 1,000 {currency} a month"),
+        page.card("TTFT P50 / P90 / P99", " / ".join(seconds(t) for t in _three(outcome))),
+        page.card("TPOT", seconds(outcome.tpot_s)),
+    ]
+    base = sizing.baseline
+    difference = compare(outcome, base) if base is not None and base is not outcome else None
+    if difference is not None:
+        tone = "good" if difference.wins else "bad"
+        gain = percent(difference.bcr_gain, signed=True)
+        saved = money(abs(difference.yearly_saving), currency)
+        note = f"saves {saved} a year" if difference.wins else f"splitting loses: {saved} a year dearer"
+        cards.insert(1, page.card("BCR against the aggregated baseline", gain, note, tone))
+    names = f"{inputs.workload.name} · {inputs.llm.name} · {inputs.sites.name} · topology {outcome.plan.topology}"
+    title = f'<h1 class="{"good" if kept else "bad"}">{text(words)}</h1>'
+    return f'<header>{title}<p class="soft">{text(names)}</p><div class="cards">{"".join(cards)}</div></header>'
+
+
+def _three(outcome: Outcome) -> tuple[float, float, float]:
+    return outcome.ttft.p50, outcome.ttft.p90, outcome.ttft.p99
+
+
+def _topology(outcome: Outcome) -> str:
+    loads = {load.pool: load for load in outcome.pools}
+    boxes = [
+        Box(
+            pool.site,
+            str(pool.role),
+            (
+                f"{pool.role}  {pool.chip}",
+                f"{count(pool.chips)} chips = {count(pool.instances)} × {pool.shape}",
+                f"{percent(loads[pool.id].utilization)} busy" if pool.id in loads else "",
+            ),
+        )
+        for pool in outcome.plan.pools
+    ]
+    number = {pool.id: index for index, pool in enumerate(outcome.plan.pools)}
+    rates = {line.line: line for line in outcome.lines}
+    shares: dict[tuple[int, int, str | None], float] = {}
+    for path in outcome.plan.paths:
+        share = outcome.path_share.get(path.id, 0.0)
+        hops = [(path.prefill, path.relay, None), (path.prefill, path.decode, path.line)]
+        for source, target, line in hops:
+            if target is not None and share > 0:
+                key = (number[source], number[target], line)
+                shares[key] = shares.get(key, 0.0) + share
+    arrows = []
+    for (start, end, over), share in shares.items():
+        label = percent(share)
+        if over is not None and over in rates:
+            taken = rates[over]
+            label += f" over {over} ({taken.count} × {short(taken.gbps)} Gbit/s, {percent(taken.utilization)} busy)"
+        arrows.append(Arrow(start, end, label, share))
+    drawing = page.topology(boxes, arrows, label="Sites, pools, and the share of requests on each way")
+    return f"<figure>{drawing}<figcaption>Lines are as thick as the share of requests.</figcaption></figure>"
+
+
+def _pools(outcome: Outcome) -> str:
+    loads = {load.pool: load for load in outcome.pools}
+    rows = []
+    for pool in sorted(outcome.plan.pools, key=lambda p: list(Role).index(p.role)):
+        load = loads.get(pool.id)
+        cap = f"{short(load.batch)} of {quantity(load.batch_cap)}" if load and load.batch and load.batch_cap else ""
+        chips = f"{count(pool.chips)} = {count(pool.instances)} × {pool.shape.chips}"
+        wait = seconds(load.wait.p99) if load else ""
+        busy = percent(load.utilization) if load else ""
+        reason = (load.batch_cap_reason or "") if load else ""
+        rows.append([pool.site, pool.role, pool.chip, chips, pool.shape, busy, cap, reason, wait])
+    heads = ("site", "role", "chip", "chips = replicas × each", "shape", "busy", "batch", "capped by", "wait P99")
+    return page.table(heads, rows, right=(3, 5, 6, 8))
+
+
+def _latency(sizing: Sizing, pairs: Sequence[tuple[float, float]]) -> str:
+    outcome, promises = sizing.outcome, sizing.inputs.workload.promises
+    predicted = {0.5: outcome.ttft.p50, 0.9: outcome.ttft.p90, 0.99: outcome.ttft.p99}
+    marks = [
+        Mark(limit, q, f"P{q * 100:g} promised {seconds(limit)}", predicted[q] <= limit * (1 + 1e-9))
+        for q, limit in promises.ttft().items()
+    ]
+    rows = []
+    for q, value in predicted.items():
+        limit = promises.ttft().get(q)
+        kept = "" if limit is None else ("kept" if value <= limit * (1 + 1e-9) else "BROKEN")
+        rows.append([f"P{q * 100:g}", seconds(value), seconds(limit), kept])
+    rows.append(["mean", seconds(outcome.ttft.mean), "-", ""])
+    drawing = page.curve(pairs, marks, label="Share of first tokens out by a time", x_title="seconds") if pairs else ""
+    notes = "".join(f'<p class="soft">{text(n)}</p>' for n in outcome.notes if n.startswith("TTFT counts"))
+    listing = page.table(("TTFT", "predicted", "promised", ""), rows, right=(1, 2))
+    caption = "<figcaption>Closed form; dots are promises: the curve must pass above them.</figcaption>"
+    return (f"<figure>{drawing}{caption}</figure>" if drawing else "") + listing + notes
+
+
+def _cost(outcome: Outcome) -> str:
+    cost = outcome.cost
+    total = cost.monthly_total
+    shares = [
+        (f"{i.role} {i.item}", i.monthly_cost / total if total else 0.0, money(i.monthly_cost, cost.currency))
+        for i in cost.items
+    ]
+    rows = [
+        [i.site, i.role, i.item, quantity(i.quantity), i.unit, short(i.unit_price), short(i.monthly_cost), i.source]
+        for i in cost.items
+    ]
+    heads = ("site", "role", "item", "quantity", "unit", "unit price", f"{cost.currency} a month", "source")
+    yearly = money(total * MONTHS_PER_YEAR, cost.currency)
+    words = f"<p>{text(money(total, cost.currency))} a month, {text(yearly)} a year.</p>"
+    drawing = page.bars(shares, label="Share of each item in the monthly cost")
+    return f"{words}<figure>{drawing}</figure>{page.table(heads, rows, right=(3, 5, 6))}"
+
+
+def _comparison(sizing: Sizing) -> str:
+    plan = sizing.outcome
+    columns = [("this plan", plan)]
+    if sizing.baseline is not None and sizing.baseline is not plan:
+        columns.append(("best aggregated plan", sizing.baseline))
+    if sizing.cold is not None:
+        columns.append(("if no token were cached", sizing.cold))
+    if len(columns) == 1:
+        return "".join(f"<p>{text(remark)}</p>" for remark in sizing.remarks)
+    currency = plan.cost.currency
+    rows = [
+        ["chips", *(count(chips_in(o)) for _, o in columns)],
+        [f"{currency} a month", *(short(o.cost.monthly_total) for _, o in columns)],
+        ["BCR", *(short(o.bcr) for _, o in columns)],
+        ["TTFT P90", *(seconds(o.ttft.p90) for _, o in columns)],
+        ["TTFT P99", *(seconds(o.ttft.p99) for _, o in columns)],
+    ]
+    heads = ("", *(name for name, _ in columns))
+    return page.table(heads, rows, right=range(1, len(heads)))
+
+
+def _binding(outcome: Outcome) -> str:
+    rows = [[b.limit, *_used(b.used, b.available, b.unit), b.marginal or ""] for b in outcome.binding]
+    return page.table(("limit", "used", "available", "one more would"), rows, right=(1, 2)) if rows else ""
+
+
+def _used(used: float, available: float, unit: str) -> tuple[str, str]:
+    if unit == "s":
+        return seconds(used), seconds(available)
+    if unit == "utilization":
+        return percent(used), percent(available)
+    return f"{short(used)} {unit}", f"{short(available)} {unit}"
+
+
+def _certainty(sizing: Sizing) -> str:
+    outcome = sizing.outcome
+    words = []
+    weakest = weakest_basis(outcome)
+    if weakest is not None:
+        words.append(f"The weakest numbers are {weakest.label}.")
+    if outcome.solver is not None:
+        gap = (
+            f"no plan can be more than {percent(outcome.solver.gap)} better"
+            if outcome.solver.gap > 0
+            else "proven best"
+        )
+        words.append(f"{outcome.solver.name}: {outcome.solver.status}, {gap} under these formulas.")
+    words += [n for n in outcome.notes if not n.startswith("TTFT counts")]
+    words += list(sizing.remarks)
+    return "".join(f"<p>{text(word)}</p>" for word in words)
+
+
+def _assumptions(sizing: Sizing) -> str:
+    items = sorted(sizing.outcome.assumptions, key=lambda i: -i.basis)
+    rows: list[list[object]] = [[i.name, i.value, i.range or "", i.basis.label, i.source] for i in items]
+    rows += [[name, "", "", "", origin] for name, origin in sorted(sizing.inputs.sites.provenance.items())]
+    return page.table(("number", "value", "range", "basis", "source"), rows) if rows else ""
