@@ -26,6 +26,8 @@ from pddplan.units import WATTS_PER_KW
 INSTANCES_BEYOND_NEED = 2.0
 """A pool may grow to this multiple of what its load needs (waits and E2E promises may ask for spare)."""
 LARGEST_POOL = 100_000
+BUSIEST = 0.9995
+"""No pool or line is planned busier, whatever the ceiling asked for: at 1 waits never end."""
 SHAPES_PER_CHIP = 3
 CLEARLY = 0.8
 """A shape is kept beside a cheaper one only if it is smaller or quicker than this fraction of it."""
@@ -70,7 +72,7 @@ def with_mix(
         lines=line_options(
             problem,
             lines=sorted(used_lines),
-            max_utilization=limits.max_line_utilization,
+            max_utilization=min(limits.max_line_utilization, BUSIEST),
             cost=prices,
             survive_loss=limits.survive_line_loss,
         ),
@@ -133,7 +135,7 @@ def _with_pools(points: Points, cost: Mapping[str, float], *, limits: Limits) ->
                 role=pool.role.value,
                 chips_per_instance=pool.shape.chips,
                 monthly_cost_per_instance=cost[pool.id],
-                max_utilization=limits.max_utilization,
+                max_utilization=min(limits.max_utilization, BUSIEST),
                 max_instances=max(largest, 0),
                 redundant_instances=limits.redundant_instances,
                 power_kw_per_instance=power * pool.shape.chips,

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pddplan.optimize.data import LineOption, PoolOption, ProgramData
+from pddplan.units import GIGA, KILO
 
 if TYPE_CHECKING:
     import pulp
 
-MONEY = 1e3
+MONEY = KILO
 """Costs enter the program in thousands, so that coefficients stay near one."""
 
 
@@ -38,16 +39,19 @@ class Variables:
 def formulate(data: ProgramData, *, objective: str, money_weight: float = 1.0) -> tuple[pulp.LpProblem, Variables]:
     """Write the whole program down.
 
-    ``objective`` is ``cost`` (least cost), ``rps`` (most requests) or ``ratio``: R - money_weight * cost,
-    the parametric form of the ratio R / cost (Dinkelbach): its optimum is zero at the best ratio.
+    ``objective`` is ``cost`` (least cost), ``rps`` (most requests), ``tidy`` (least traffic over lines and relays)
+    or ``ratio``: R - money_weight * cost, the parametric form of the ratio R / cost (Dinkelbach): its optimum is
+    zero at the best ratio.
     """
     import pulp
 
-    program = pulp.LpProblem("plan", pulp.LpMinimize if objective == "cost" else pulp.LpMaximize)
+    program = pulp.LpProblem("plan", pulp.LpMinimize if objective in ("cost", "tidy") else pulp.LpMaximize)
     variables = _variables(data)
     cost = cost_expression(data, variables)
     if objective == "cost":
         program += cost, "monthly_cost_in_thousands"
+    elif objective == "tidy":
+        program += _traffic(data, variables), "traffic_over_lines_and_relays"
     elif objective == "rps":
         program += 1.0 * variables.rate, "requests_per_second"
     else:
@@ -69,6 +73,20 @@ def cost_expression(data: ProgramData, variables: Variables) -> pulp.LpAffineExp
     ]
     terms += [(variables.taken[o.id], o.monthly_cost / MONEY) for o in data.lines]
     terms += [(variables.owned[o.site, o.chip], -o.credit_per_chip / MONEY) for o in data.owned]
+    return pulp.LpAffineExpression(terms)
+
+
+def _traffic(data: ProgramData, v: Variables) -> pulp.LpAffineExpression:
+    """Gigabytes per second over lines, and a little for each relay instance kept busy."""
+    import pulp
+
+    relays = {pool.id for pool in data.pools if pool.role == "RLD"}
+    terms = []
+    for (r, k), flow in v.flow.items():
+        route = data.routes[r]
+        crossing = float(route.payload_bytes[k]) / GIGA if route.payload_bytes is not None else 0.0
+        relayed = sum(float(work[k]) for pool, work in route.work.items() if pool in relays)
+        terms.append((flow, crossing + 1e-3 * relayed))
     return pulp.LpAffineExpression(terms)
 
 
@@ -140,7 +158,7 @@ def line_capacity(program: pulp.LpProblem, data: ProgramData, v: Variables) -> N
     """Transfers fit the line: sum of payload * y <= sum of capacity * t, and for single options their own flow."""
     import pulp
 
-    scale = 1e-9  # gigabytes per second keep the coefficients near one
+    scale = 1.0 / GIGA  # gigabytes per second keep the coefficients near one
     for line in dict.fromkeys(route.line for route in data.routes if route.line is not None):
         terms = []
         for r, route in enumerate(data.routes):

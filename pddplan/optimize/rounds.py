@@ -11,11 +11,12 @@ from pddplan.errors import SolverError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import build, with_mix
-from pddplan.optimize.judge import Candidate
+from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points, mix_of_plan
 from pddplan.optimize.search import Search, SearchResult
 from pddplan.optimize.solution import plan_of
+from pddplan.optimize.tidy import tidied
 from pddplan.optimize.topologies import Shapes, Topology
 
 MOST_ROUNDS = 6
@@ -70,7 +71,7 @@ def search_plans(
             if best is not None:
                 break
             return _nothing(result, limits)
-        found = _evaluated(problem, topology, points, result, seconds=time.perf_counter() - started)
+        found = _evaluated(problem, topology, points, result, best=result.best, seconds=time.perf_counter() - started)
         outcome = found.outcome
         if outcome.keeps_promises and (best is None or _better(outcome, best.outcome, objective)):
             best = found
@@ -112,10 +113,12 @@ def same_numbers(before: Points, after: Points, candidate: Candidate) -> bool:
     return True
 
 
-def _evaluated(problem: Problem, topology: Topology, points: Points, result: SearchResult, *, seconds: float) -> Found:
-    assert result.best is not None
+def _evaluated(
+    problem: Problem, topology: Topology, points: Points, result: SearchResult, *, best: Candidate, seconds: float
+) -> Found:
+    candidate = tidied(Judge(points), best)
     plan = plan_of(
-        result.best,
+        candidate,
         points.data,
         topology=topology.name,
         pools=points.pools,
@@ -123,7 +126,7 @@ def _evaluated(problem: Problem, topology: Topology, points: Points, result: Sea
         batches={p.id: points.batch(p.id) for p in points.pools if p.id in points.mix.decode},
     )
     report = SolverReport(result.solver, result.status, result.gap, round(seconds, 3))
-    return Found(replace(evaluate(problem, plan), solver=report), points, result.best)
+    return Found(replace(evaluate(problem, plan), solver=report), points, candidate)
 
 
 def _nothing(result: SearchResult, limits: Limits) -> NothingFound:
