@@ -33,6 +33,7 @@ Examples:
 def list_chips(
     vendor: Annotated[str | None, typer.Option("--vendor", help="Only this maker, e.g. nvidia.")] = None,
     as_json: options.JsonOption = False,
+    csv: options.CsvOption = None,
     profiles: options.ProfilesOption = None,
 ) -> None:
     """All chips that can be planned with: four axes, power and rent.
@@ -44,6 +45,7 @@ def list_chips(
     from pddplan.errors import InputError, Problem, did_you_mean
     from pddplan.profiles.chip_profile import chip_ids, load_chips
 
+    options.one_standard_output(as_json, csv)
     with profile_dirs(profiles):
         chips = list(load_chips(chip_ids()).values())
     if vendor is not None:
@@ -62,9 +64,14 @@ def list_chips(
     from pddplan.report import chip_facts
     from pddplan.report.text_table import Screen
 
+    if csv is not None:
+        from pddplan.files import write_atomically
+        from pddplan.report.plain_csv import plain_csv
+
+        write_atomically(csv, plain_csv(chip_facts.CHIP_COLUMNS, chip_facts.list_rows(chips)))
     if as_json:
         _print_json({"chips": [chip_facts.chip_facts(chip) for chip in chips]})
-    else:
+    elif str(csv) != "-":
         sys.stdout.write(chip_facts.list_text(chips, screen=Screen.of(sys.stdout)))
 
 

@@ -28,7 +28,9 @@ Examples:
 
 @app.command("import")
 def import_model(
-    config: Annotated[str, typer.Argument(help="Hugging Face config.json ('-' = standard input).")],
+    config: Annotated[
+        str, typer.Argument(help="Hugging Face config.json, the folder it lies in, or '-' = standard input.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Profile to write.")] = None,
     model_id: Annotated[
         str | None, typer.Option("--id", help="Id of the model; without it from the file name.")
@@ -109,7 +111,9 @@ def show(
 
 
 @app.command("list")
-def list_models(as_json: options.JsonOption = False, profiles: options.ProfilesOption = None) -> None:
+def list_models(
+    as_json: options.JsonOption = False, csv: options.CsvOption = None, profiles: options.ProfilesOption = None
+) -> None:
     """All models that can be planned with.
 
     \b
@@ -120,11 +124,17 @@ def list_models(as_json: options.JsonOption = False, profiles: options.ProfilesO
     from pddplan.report import model_facts
     from pddplan.report.text_table import Screen
 
+    options.one_standard_output(as_json, csv)
     with profile_dirs(profiles):
         llms = [load_llm(name) for name in llm_ids()]
+    if csv is not None:
+        from pddplan.files import write_atomically
+        from pddplan.report.plain_csv import plain_csv
+
+        write_atomically(csv, plain_csv(model_facts.MODEL_COLUMNS, model_facts.list_rows(llms)))
     if as_json:
         _print_json({"models": model_facts.list_facts(llms)})
-    else:
+    elif str(csv) != "-":
         sys.stdout.write(model_facts.list_text(llms, screen=Screen.of(sys.stdout)))
 
 

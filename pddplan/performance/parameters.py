@@ -320,6 +320,20 @@ def active_parameters(llm: Llm) -> float:
     return parameters(llm).active
 
 
+def mtp_parameters(llm: Llm) -> float:
+    """Parameters of the multi-token-prediction blocks, which no total includes.
+
+    Formula:     sum over blocks of (layer + 2 d d for joining the hidden state with the next embedding)
+    Parameters:  llm (width d)
+    Returns:     [values]
+    Raises:      nothing
+    Holds when:  embeddings and head are those of the model.
+    References:  deepseek-v3
+    """
+    join = float(2 * llm.hidden * llm.hidden)
+    return sum(group.count * (layer_parameters(group, llm.hidden).total + join) for group in llm.mtp)
+
+
 @dataclass(frozen=True, slots=True)
 class WeightBytes:
     """Bytes of weights by part; ``head`` of a tied model is the table read again, and not resident twice."""

@@ -53,14 +53,20 @@ class Import:
 def import_config(
     path: str | Path, *, model_id: str | None = None, name: str | None = None, family: str | None = None
 ) -> Import:
-    """Read a config file.
+    """Read a config file, or the one in a folder; a ``hf_quant_config.json`` beside it is read, too.
 
     Raises:  InputError listing everything that is missing or wrong; an unknown architecture is never guessed.
     """
     source = Path(str(path))
+    if str(path) != "-" and source.is_dir():
+        source = source / "config.json"
     stem = source.parent.name if source.name == "config.json" and source.parent.name else source.stem
     ident = model_id or (stem if str(path) != "-" else "model")
-    return config_to_llm(read_json(path), source=str(path), model_id=ident, name=name, family=family)
+    config = read_json("-" if str(path) == "-" else source)
+    beside = source.with_name("hf_quant_config.json")
+    if str(path) != "-" and "quantization_config" not in config and beside.is_file():
+        config["quantization_config"] = {"quant_method": "modelopt", **read_json(beside)}
+    return config_to_llm(config, source=str(source), model_id=ident, name=name, family=family)
 
 
 def config_to_llm(

@@ -71,7 +71,9 @@ def kv_dtype_of(fields: Fields) -> str | None:
     scheme = config.get("kv_cache_scheme")
     if isinstance(scheme, Mapping) and scheme.get("num_bits") == 8:
         return "fp8" if scheme.get("type") == "float" else "int8"
-    algorithm = str(config.get("kv_cache_quant_algo") or "").upper()
+    inner = config.get("quantization")
+    source = inner if isinstance(inner, Mapping) else config
+    algorithm = str(source.get("kv_cache_quant_algo") or "").upper()
     return {"FP8": "fp8", "INT8": "int8", "NVFP4": "fp4"}.get(algorithm)
 
 

@@ -67,7 +67,7 @@ def load_llm(name: str | Path) -> Llm:
     Raises:  InputError naming the nearest known id, or every fault of the file.
     """
     text = str(name)
-    if text.endswith(".json"):
+    if text.endswith(".json") or (Path(text).expanduser() / "config.json").is_file():
         return import_config(Path(text).expanduser()).llm
     organisation, slash, tail = text.partition("/")
     if slash and organisation and "/" not in tail and not text.endswith((".yaml", ".yml")) and not Path(text).exists():

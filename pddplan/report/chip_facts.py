@@ -345,3 +345,55 @@ def _price(price: Price | None) -> str:
         return "-"
     low, high = f"{price.low_per_chip_hour:.2f}", f"{price.high_per_chip_hour:.2f}"
     return low if low == high else f"{low}-{high}"
+
+
+CHIP_COLUMNS = (
+    "id",
+    "name",
+    "vendor",
+    "year",
+    "peak_bf16_tflop_per_s",
+    "peak_fp8_tflop_per_s",
+    "peak_fp4_tflop_per_s",
+    "peak_int8_top_per_s",
+    "memory_gb",
+    "memory_bandwidth_gb_per_s",
+    "scaleup_gb_per_s_per_direction",
+    "scaleup_domain_chips",
+    "fabric",
+    "nic_gbps",
+    "tdp_w",
+    "price_low_per_chip_hour",
+    "price_high_per_chip_hour",
+    "currency",
+    "price_date",
+    "doubtful",
+)
+
+
+def list_rows(chips: Sequence[Chip]) -> list[list[str | float | None]]:
+    """One row per chip under CHIP_COLUMNS."""
+    rows: list[list[str | float | None]] = []
+    for chip in chips:
+        peaks = [chip.peak_flop_per_s[d] / TERA if d in chip.peak_flop_per_s else None for d in DTYPES]
+        price = chip.price
+        rows.append(
+            [
+                chip.id,
+                chip.name,
+                chip.vendor,
+                chip.year,
+                *peaks,
+                chip.memory_bytes / GIGA,
+                chip.memory_bandwidth_bytes_per_s / GIGA,
+                chip.scaleup_bytes_per_s / GIGA,
+                chip.scaleup_domain_chips,
+                chip.fabric.value,
+                None if chip.nic_bytes_per_s is None else bytes_per_s_to_gbps(chip.nic_bytes_per_s),
+                chip.tdp_w,
+                *((price.low_per_chip_hour, price.high_per_chip_hour) if price else (None, None)),
+                *((price.currency, price.date) if price else (None, None)),
+                " ".join(chip.doubtful),
+            ]
+        )
+    return rows

@@ -16,7 +16,14 @@ from pddplan.domain.llm import (
     RecurrentMixer,
 )
 from pddplan.performance.kv import KvSize, kv_format, kv_size
-from pddplan.performance.parameters import active_parameters, parameters, total_parameters, weight_bytes, weight_formats
+from pddplan.performance.parameters import (
+    active_parameters,
+    mtp_parameters,
+    parameters,
+    total_parameters,
+    weight_bytes,
+    weight_formats,
+)
 from pddplan.performance.work import attention_flops, linear_flops_per_token
 from pddplan.report.numbers import percent, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
@@ -45,6 +52,7 @@ def model_facts(
         "vocab": llm.vocab,
         "max_context_tokens": llm.max_context_tokens,
         "mtp_depth": llm.mtp_depth,
+        "mtp_parameters": mtp_parameters(llm),
         "total_parameters": total_parameters(llm),
         "active_parameters": active_parameters(llm),
         "published_parameters": llm.published_parameters,
@@ -100,7 +108,10 @@ def model_text(llm: Llm, facts: dict[str, Any], *, screen: Screen) -> str:
     if facts["max_context_tokens"]:
         lines.append(f"context      up to {facts['max_context_tokens']:,} tokens")
     if facts["mtp_depth"]:
-        lines.append(f"MTP          the checkpoint can draft {facts['mtp_depth']} token(s) ahead")
+        lines.append(
+            f"MTP          the checkpoint can draft {facts['mtp_depth']} token(s) ahead "
+            f"(blocks of {_billions(facts['mtp_parameters'])} parameters, not in the total)"
+        )
     lines += ["", "layers"]
     lines += [line for group in llm.layers for line in paragraph(_layer_words(group), width=screen.width, indent="  ")]
     lines += ["", f"KV cache (served as {facts['kv_dtype']})"]
@@ -287,3 +298,22 @@ def _bytes(value: float) -> str:
     if value >= GIGA:
         return f"{short(value / GIGA)} GB"
     return f"{short(value / MEGA)} MB" if value >= MEGA else f"{value:,.0f} B"
+
+
+MODEL_COLUMNS = (
+    "id",
+    "name",
+    "family",
+    "total_parameters",
+    "active_parameters",
+    "weight_bytes",
+    "kv_dtype",
+    "kv_bytes_per_token",
+    "fixed_state_bytes",
+    "attention",
+)
+
+
+def list_rows(llms: Sequence[Llm]) -> list[list[str | float]]:
+    """One row per model under MODEL_COLUMNS."""
+    return [[facts[column] for column in MODEL_COLUMNS] for facts in list_facts(llms)]

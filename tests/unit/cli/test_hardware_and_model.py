@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from pathlib import Path
@@ -173,3 +174,27 @@ def test_import_refuses_with_everything_that_is_missing(capsys: pytest.CaptureFi
     for key in ("hidden_size", "vocab_size", "num_attention_heads", "num_key_value_heads"):
         assert f"{key} is missing" in text
     assert not out.exists()
+
+
+def test_a_folder_as_it_comes_from_a_hub(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "My-Model-NVFP4"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    quantised = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    (folder / "hf_quant_config.json").write_text(json.dumps(quantised), encoding="utf-8")
+    facts = data(capsys, "model", "import", str(folder))
+    assert facts["id"] == "My-Model-NVFP4"
+    assert facts["weights"]["experts"]["dtype"] == "fp4"
+    assert data(capsys, "model", "show", str(folder))["kv_dtype"] == "fp8"
+
+
+def test_lists_as_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "chips.csv"
+    assert "h200-sxm" in told(capsys, "hardware", "list", "--csv", str(out))
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    h200 = next(row for row in rows if row["id"] == "h200-sxm")
+    assert (h200["memory_gb"], h200["peak_fp4_tflop_per_s"], h200["price_low_per_chip_hour"]) == ("141", "", "1.6")
+    text = told(capsys, "model", "list", "--csv", "-")
+    models = {row["id"]: row for row in csv.DictReader(text.splitlines())}
+    assert float(models["llama-3.1-8b"]["kv_bytes_per_token"]) == 131_072
+    assert "more than one output" in told(capsys, "model", "list", "--csv", "-", "--json", code=2)

@@ -27,6 +27,7 @@ from pddplan.performance.parameters import (
     attention_parameters,
     feed_forward_parameters,
     main_dtype,
+    mtp_parameters,
     parameters,
     total_parameters,
     uniform_formats,
@@ -223,3 +224,12 @@ def test_parts_add_up_and_active_is_never_more_than_total(
     )  # fmt: skip
     assert count.total == parts
     assert 0 < count.active <= count.total
+
+
+def test_mtp_blocks_are_counted_apart() -> None:
+    block = LayerGroup(2, GQA, DenseFeedForward(256))
+    drafting = replace(llm(), mtp=(block,), mtp_depth=2)
+    layer = 2 * 64 * 128 + 2 * 64 * 32 + 3 * 64 * 256 + 2 * 64
+    assert mtp_parameters(drafting) == 2 * (layer + 2 * 64 * 64)
+    assert total_parameters(drafting) == total_parameters(llm())
+    assert mtp_parameters(llm()) == 0
