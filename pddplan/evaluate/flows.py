@@ -18,11 +18,12 @@ from pddplan.evaluate.stages import (
     decode_state,
     feed_of,
     line_state,
+    passed_scv,
+    pool_arrival_scv,
     prefill_servers,
     prefill_state,
 )
 from pddplan.paths.decoding import DecodePoint
-from pddplan.queueing.flows import split_scv
 
 _ROUNDS = 6
 """Most rounds of the fixed point between relay, line and main decode."""
@@ -104,8 +105,9 @@ def _prefill(problem: Problem, plan: Plan, pool: Pool, flow: Array) -> PrefillSt
     mine = flow[[path.prefill == pool.id for path in plan.paths]].sum(axis=0)
     total = float(flow.sum())
     part = float(mine.sum()) / total if total > 0 else 0.0
-    scv = float(split_scv(part, scv=problem.workload.arrival.scv))
-    return prefill_state(problem, pool, class_rate_rps=mine, arrival_scv=scv)
+    return prefill_state(
+        problem, pool, class_rate_rps=mine, arrival_scv=pool_arrival_scv(problem, pool, mine, part=part)
+    )
 
 
 def _line(
@@ -130,11 +132,12 @@ def _line(
         or [np.zeros(size)]
     )
     senders = np.array([path.prefill for path, on in zip(plan.paths, on_line, strict=True) if on])
-    feeds = []
+    feeds, scvs = [], []
     for pool_id, state in prefill.items():
         mine = senders == pool_id
         if mine.any() and sent[mine].sum() > 0:
             through = flow[[path.prefill == pool_id for path in plan.paths]].sum(axis=0)
+            scvs.append((float(sent[mine].sum()), passed_scv(state, part=float(sent[mine].sum() / through.sum()))))
             feeds.append(
                 feed_of(
                     state,
@@ -144,8 +147,7 @@ def _line(
                     payload_bytes=payload[mine],
                 )
             )
-    total = float(flow.sum())
-    part = float(sent.sum()) / total if total > 0 else 0.0
+    weight = sum(rate for rate, _ in scvs)
     return line_state(
         problem.sites.lines[line_id],
         taken.gbps,
@@ -153,7 +155,7 @@ def _line(
         transfer_rate_rps=sent,
         payload_bytes=payload,
         extra_bytes_per_s=ids_bytes_per_s,
-        arrival_scv=float(split_scv(part, scv=problem.workload.arrival.scv)),
+        arrival_scv=sum(rate * scv for rate, scv in scvs) / weight if weight > 0 else 1.0,
         feeds=feeds,
     )
 

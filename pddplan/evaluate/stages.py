@@ -20,9 +20,13 @@ from pddplan.network.sharing import sharing_tail_ratio
 from pddplan.paths.decoding import BatchCap, DecodePoint, batch_cap, decode_point
 from pddplan.paths.first_token import PrefillStage
 from pddplan.paths.transfer import TransferStage
+from pddplan.queueing.flows import burstiness, departure_scv, split_scv
 from pddplan.queueing.moments import Moments, mix_moments
 from pddplan.queueing.priority import shortest_first_wait
 from pddplan.queueing.wait import pool_wait
+
+_LEAST_ROOM = 0.02
+"""Spare capacity below which a queue's memory is not taken to be longer still."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +79,30 @@ def prefill_state(
             count, service_s, class_rate_rps=class_rate_rps, service_scv=service.scv, arrival_scv=scv
         )
     return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv, chance, rate)
+
+
+def pool_arrival_scv(problem: Problem, pool: Pool, class_rate_rps: Array, *, part: float) -> float:
+    """Burstiness of a pool's arrivals on the time scale of its queue; ``part`` of all requests, at random, go there.
+
+    The time scale is that in which a full queue drains: E[S] (1 + cs^2) / (2 c (1 - rho)^2).
+    """
+    arrival = problem.workload.arrival
+    if not arrival.dispersion:
+        return float(split_scv(part, scv=arrival.scv))
+    service = mix_moments(class_rate_rps, problem.prefill_s(pool))
+    servers = prefill_servers(problem, pool)
+    room = max(1.0 - float(class_rate_rps.sum()) * service.mean / servers, _LEAST_ROOM)
+    window_s = service.mean * (1.0 + service.scv) / (2.0 * servers * room**2)
+    return float(split_scv(part, scv=burstiness(arrival, window_s)))
+
+
+def passed_scv(state: PrefillState, *, part: float) -> float:
+    """Burstiness that a pool passes on to a line, of which ``part`` of its requests use; the rest is in the feed.
+
+    A busy pool sends as many at once as it has servers, whatever came in.
+    """
+    leaving = departure_scv(servers=1, utilization=state.utilization, arrival_scv=state.arrival_scv, service_scv=1.0)
+    return float(split_scv(part, scv=leaving))
 
 
 def prefill_servers(problem: Problem, pool: Pool, *, instances: int | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pddplan.domain.workload import Array
+from pddplan.domain.workload import Array, Arrival
 
 
 def departure_scv(*, servers: int, utilization: float, arrival_scv: float, service_scv: float) -> float:
@@ -53,3 +53,23 @@ def superposed_scv(rates: Array, *, scvs: Array, utilization: float) -> float:
     effective_flows = total**2 / float(np.dot(rates, rates))
     weight = 1.0 / (1.0 + 4.0 * (1.0 - min(utilization, 1.0)) ** 2 * (effective_flows - 1.0))
     return float(weight * np.dot(rates, scvs) / total + 1.0 - weight)
+
+
+def burstiness(arrival: Arrival, window_s: float) -> float:
+    """SCV of arrivals as a queue sees it that remembers for so long.
+
+    Formula:     index of dispersion of counts (variance over mean) at the window, interpolated in log(window) between
+                 the inter-arrival SCV at the mean gap and the measured windows; constant beyond the last
+    Parameters:  arrival with scv and dispersion per window; window_s [s]
+    Returns:     SCV >= 0; arrival.scv when no window was measured
+    Raises:      nothing
+    Holds when:  counts grow like a renewal process's: for those the two are the same over long windows.
+    References:  whitt2018; whitt1982
+    """
+    windows = sorted(w for w in arrival.dispersion if w > 0)
+    if not windows or not arrival.rate_rps > 0:
+        return arrival.scv
+    gap = min(1.0 / arrival.rate_rps, windows[0] * (1.0 - 1e-9))
+    known = np.log([gap, *windows])
+    values = [arrival.scv, *(arrival.dispersion[w] for w in windows)]
+    return float(np.interp(np.log(max(window_s, gap)), known, values))

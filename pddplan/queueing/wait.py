@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,9 @@ from pddplan.queueing.erlang import erlang_c
 _MOST_CORRECTION = 0.24
 """Bound on the multi-server correction, as Cosmetatos' formula is used by Whitt (1993)."""
 _NEWTON_STEPS = 12
+_ERFC = np.frompyfunc(math.erfc, 1, 1)
+_FARTHEST = 25.0
+"""Beyond, the tail of the normal law is smaller than any float; ratios of tails need a nonzero one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +125,35 @@ def light_traffic_factor(utilization: Array | float, *, arrival_scv: float, serv
     return np.asarray(np.exp(-2.0 * (1.0 - rho) * (1.0 - arrival_scv) ** 2 / (3.0 * rho * spread)))
 
 
+def delay_probability(servers: int, utilization: Array | float, *, arrival_scv: float, service_scv: float) -> Array:
+    """Chance that an arriving request has to wait, for arrivals that are not Poisson.
+
+    Formula:     rho^2 p4 + (1 - rho^2) p5, each at most 1;  u = (1 - rho) sqrt(c), N the upper normal tail,
+                 p4 = N(u (1 + cs^2) / (ca^2 + cs^2)) / N(u) * C,  p5 = N(2 u / (1 + ca^2)) / N(u) * C,  C = erlang_c
+    Parameters:  servers c >= 1; utilization rho >= 0, any shape; arrival_scv ca^2; service_scv cs^2
+    Returns:     probability, shape of utilization; erlang_c for ca^2 = 1, 1 where rho >= 1
+    Raises:      DomainError if there is no server or the utilization is negative.
+    Holds when:  renewal arrivals, ca^2 up to about 4.
+    References:  whitt1993 (delay probability)
+    """
+    rho = np.asarray(utilization, dtype=float)
+    chance = erlang_c(servers, rho)
+    if arrival_scv == 1.0:
+        return chance
+    spread = max(arrival_scv + service_scv, 1e-9)
+    margin = np.maximum(1.0 - rho, 0.0) * np.sqrt(servers)
+    whole = _normal_tail(margin)
+    heavy = np.minimum(_normal_tail(margin * (1.0 + service_scv) / spread) / whole * chance, 1.0)
+    light = np.minimum(_normal_tail(2.0 * margin / (1.0 + arrival_scv)) / whole * chance, 1.0)
+    square = np.minimum(rho, 1.0) ** 2
+    return np.asarray(np.where(rho < 1.0, square * heavy + (1.0 - square) * light, 1.0))
+
+
+def _normal_tail(x: Array) -> Array:
+    """P(standard normal > x)."""
+    return np.asarray(0.5 * _ERFC(np.minimum(x / np.sqrt(2.0), _FARTHEST)), dtype=float)
+
+
 def pool_wait(
     servers: int,
     service_mean_s: float,
@@ -131,7 +164,7 @@ def pool_wait(
 ) -> Wait:
     """Wait for the first free of c servers, first come first served (G/G/c).
 
-    Formula:     p = erlang_c(c, rho), rho = lambda E[S] / c;
+    Formula:     p = delay_probability(c, rho, ca^2, cs^2), rho = lambda E[S] / c;
                  tail tau = E[S] / (c (1 - rho)) * (ca^2 + cs^2) / 2;
                  mean of the delayed m = tau * multi_server_factor * light_traffic_factor;
                  density at zero f0 = c (1 - rho) / E[S]. When m < tau the delayed are a fast share q with mean t:
@@ -151,7 +184,7 @@ def pool_wait(
     rate = np.asarray(arrival_rate_rps, dtype=float)
     rho = rate * service_mean_s / servers
     stable = rho < 1.0
-    probability = erlang_c(servers, rho)
+    probability = delay_probability(servers, rho, arrival_scv=arrival_scv, service_scv=service_scv)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         unit = service_mean_s / (servers * np.where(stable, 1.0 - rho, 1.0))
         tail = unit * 0.5 * (arrival_scv + service_scv)

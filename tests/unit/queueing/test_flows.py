@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pddplan.queueing import departure_scv, mix_moments, split_scv, superposed_scv
+from pddplan.domain.workload import Arrival
+from pddplan.queueing import burstiness, departure_scv, mix_moments, split_scv, superposed_scv
 
 
 def test_moments_of_a_mix_by_hand() -> None:
@@ -48,3 +49,12 @@ def test_one_flow_merged_is_itself_and_nothing_merged_is_poisson() -> None:
 def test_merging_brings_flows_towards_poisson(count: int, scv: float, rho: float) -> None:
     merged = superposed_scv(np.ones(count), scvs=np.full(count, scv), utilization=rho)
     assert abs(merged - 1.0) <= abs(scv - 1.0) + 1e-12
+
+
+def test_burstiness_follows_the_measured_windows() -> None:
+    arrival = Arrival(rate_rps=10.0, scv=1.0, dispersion={10.0: 2.1, 60.0: 2.9})
+    assert burstiness(arrival, 0.01) == pytest.approx(1.0)
+    assert burstiness(arrival, 10.0) == pytest.approx(2.1)
+    assert 2.1 < burstiness(arrival, 30.0) < 2.9
+    assert burstiness(arrival, 1e6) == pytest.approx(2.9)
+    assert burstiness(Arrival(rate_rps=10.0, scv=1.7), 30.0) == 1.7

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pddplan.errors import DomainError
-from pddplan.queueing import NO_WAIT, Wait, pool_wait
+from pddplan.queueing import NO_WAIT, Wait, delay_probability, erlang_c, pool_wait
 from pddplan.queueing.wait import light_traffic_factor, multi_server_factor
 
 rates = st.floats(0.05, 0.98)
@@ -102,3 +102,20 @@ def test_arrays_of_operating_points_equal_single_ones() -> None:
     for k, rate in enumerate((0.5, 1.0, 1.9)):
         one = pool_wait(4, 2.0, service_scv=3.0, arrival_rate_rps=rate)
         assert np.asarray(many.quantile_s(0.99))[k] == pytest.approx(float(one.quantile_s(0.99)))
+
+
+@given(servers=servers_, rho=rates, service_scv=scvs)
+def test_bursts_make_more_requests_wait_and_regular_arrivals_fewer(
+    servers: int, rho: float, service_scv: float
+) -> None:
+    regular, poisson, bursty = (
+        float(delay_probability(servers, rho, arrival_scv=scv, service_scv=service_scv)) for scv in (0.2, 1.0, 4.0)
+    )
+    assert regular <= poisson + 1e-12
+    assert poisson <= bursty + 1e-12
+    assert bursty <= 1.0
+    assert poisson == pytest.approx(float(erlang_c(servers, rho)))
+
+
+def test_a_full_pool_delays_all_whatever_arrives() -> None:
+    assert delay_probability(3, np.array([1.0, 2.0]), arrival_scv=3.0, service_scv=1.0).tolist() == [1.0, 1.0]
