@@ -100,11 +100,13 @@ def _topology(outcome: Outcome) -> str:
                 key = (number[source], number[target], line)
                 shares[key] = shares.get(key, 0.0) + share
     arrows = []
+    label: tuple[str, ...]
     for (start, end, over), share in shares.items():
-        label = percent(share)
+        label = (f"{percent(share)} of requests",)
         if over is not None and over in rates:
             taken = rates[over]
-            label += f" over {over} ({taken.count} × {short(taken.gbps)} Gbit/s, {percent(taken.utilization)} busy)"
+            line_words = f"{taken.count} × {short(taken.gbps)} Gbit/s"
+            label = (f"{percent(share)} over {over}", line_words, f"{percent(taken.utilization)} busy")
         arrows.append(Arrow(start, end, label, share))
     drawing = page.topology(boxes, arrows, label="Sites, pools, and the share of requests on each way")
     return f"<figure>{drawing}<figcaption>Lines are as thick as the share of requests.</figcaption></figure>"

@@ -134,7 +134,8 @@ class Arrow:
 
     start: int
     end: int
-    label: str
+    label: tuple[str, ...]
+    """Lines of text above the arrow."""
     share: float
 
 
@@ -144,7 +145,7 @@ _ROLE_COLOUR = {"P": "a", "RLD": "c", "MD": "b", "AGG": "a"}
 def topology(boxes: Sequence[Box], arrows: Sequence[Arrow], *, label: str) -> str:
     """Sites as frames side by side, pools as boxes inside, flows as lines as thick as their share."""
     sites = list(dict.fromkeys(box.site for box in boxes))
-    column, box_width, box_height, gap = 380, 250, 84, 26
+    column, box_width, box_height, gap = 500, 250, 84, 46
     order = {"P": 0, "AGG": 0, "RLD": 1, "MD": 2}
     place: dict[int, tuple[float, float]] = {}
     frames, deepest = [], 0
@@ -169,11 +170,15 @@ def topology(boxes: Sequence[Box], arrows: Sequence[Arrow], *, label: str) -> st
             (x1 + box_width / 2, y1 + box_height) if same else (x1 + (box_width if x2 > x1 else 0), y1 + box_height / 2)
         )
         ex, ey = (x2 + box_width / 2, y2) if same else (x2 + (0 if x2 > x1 else box_width), y2 + box_height / 2)
+        words = "".join(
+            f'<text x="{(sx + ex) / 2 + (70 if same else 0)}" y="{(sy + ey) / 2 - 12 - 18 * i}" '
+            f'text-anchor="middle">{text(line)}</text>'
+            for i, line in enumerate(reversed(arrow.label))
+        )
         parts.append(
-            f"<g><title>{text(arrow.label)}</title>"
+            f"<g><title>{text(' '.join(arrow.label))}</title>"
             f'<line x1="{sx}" y1="{sy}" x2="{ex}" y2="{ey}" stroke="var(--soft)" '
-            f'stroke-width="{1.5 + 6 * min(max(arrow.share, 0.0), 1.0):.1f}" stroke-linecap="round"/>'
-            f'<text x="{(sx + ex) / 2}" y="{(sy + ey) / 2 - 8}" text-anchor="middle">{text(arrow.label)}</text></g>'
+            f'stroke-width="{1.5 + 6 * min(max(arrow.share, 0.0), 1.0):.1f}" stroke-linecap="round"/>{words}</g>'
         )
     for index, box in enumerate(boxes):
         x, y = place[index]

@@ -329,7 +329,8 @@ def _certainty(sizing: Sizing, width: int, paint: Paint) -> list[str]:
             f"no plan can be more than {percent(solver.gap)} better" if solver.gap > 0 else "proven to be the best plan"
         )
         texts.append(f"{solver.name}: {solver.status}, {gap} under these formulas; {seconds(solver.seconds)}")
-    texts.append("check it against a simulation: pddplan size --out plan.json && pddplan simulate plan.json")
+    texts.append("check it: pddplan size --out plan.json; pddplan simulate plan.json shows it under random load,")
+    texts.append("pddplan bcr sure --plan plan.json what the assumptions below can do to cost and BCR")
     lines = [paint.bold("HOW SURE")]
     for text in texts:
         lines += paragraph(plain_text(text), width=width, indent="    ", first="  ")

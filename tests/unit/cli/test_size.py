@@ -61,7 +61,7 @@ def test_a_plan_read_back_evaluates_to_the_same_outcome(planned: Path) -> None:
     data = json.loads((planned / "plan.json").read_text())
     inputs, plan = pddplan.load_plan_inputs(planned / "plan.json")
     outcome = pddplan.evaluate_plan(inputs, plan)
-    assert outcome.ttft.p99 == pytest.approx(data["ttft_s"]["p99"], rel=1e-3)
+    assert outcome.ttft.p99 == pytest.approx(data["ttft_s"]["p99"], rel=1e-6)
     assert outcome.bcr == pytest.approx(data["bcr"])
     assert outcome.cost.monthly_total == pytest.approx(data["cost"]["monthly_total"])
     assert np.allclose(
