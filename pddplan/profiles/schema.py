@@ -299,9 +299,14 @@ def _problem(document: SourceDocument, schema: type[BaseModel], fault: Any) -> P
         listed = f"use one of: {', '.join(sorted(known))}" if known else "remove it"
         return document.problem(path, f"unknown key {path[-1]!r}{hint}", fix=listed)
     if kind == "missing":
-        parent = _document_path(document.data, fault["loc"][:-1])
-        missing = (*parent, fault["loc"][-1])
-        return document.problem(missing, "this key is missing", fix=f"add '{fault['loc'][-1]}: ...'")
+        return document.problem(path, "this key is missing", fix=f"add '{fault['loc'][-1]}: ...'")
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        key = str(ctx["discriminator"]).strip("'")
+        if kind == "union_tag_not_found":
+            return document.problem((*path, key), "this key is missing", fix=f"add '{key}: ...'")
+        words = [word.strip("' ") for word in str(ctx["expected_tags"]).split(",")]
+        what = f"unknown {key} {ctx['tag']!r}{did_you_mean(str(ctx['tag']), words)}"
+        return document.problem((*path, key), what, fix=f"use one of: {', '.join(words)}")
     what, fix = _told(kind, got, ctx, fault["msg"])
     return document.problem(path, what, fix=fix)
 

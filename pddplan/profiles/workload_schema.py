@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pddplan.profiles.schema import (
+    GIVEN,
     Check,
     Count,
     Fraction,
     Identifier,
     NonNegative,
     NumberKey,
+    OrPlain,
     Profile,
     Sourced,
     SourcedFraction,
@@ -37,10 +39,27 @@ class SourcedTokens(Sourced):
     value: Tokens
 
 
+PlainTokens = Annotated[SourcedTokens, OrPlain]
+PlainNonNegative = Annotated[SourcedNonNegative, OrPlain]
+PlainNumber = Annotated[SourcedNumber, OrPlain]
+PlainPositive = Annotated[SourcedPositive, OrPlain]
+PlainFraction = Annotated[SourcedFraction, OrPlain]
+
+
+def _wrap_range(value: Any) -> Any:
+    """``[low, high]`` or one fixed length without a source."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = [value, value]
+    return {"value": value, "source": GIVEN} if isinstance(value, list) else value
+
+
 class TokenRange(Sourced):
     """Limits of an evenly spread length: [low, high] tokens."""
 
     value: Annotated[list[Tokens], Field(min_length=2, max_length=2)]
+
+
+PlainRange = Annotated[TokenRange, BeforeValidator(_wrap_range)]
 
 
 class HitBin(Strict):
@@ -50,7 +69,7 @@ class HitBin(Strict):
     """Lower edge, as a fraction of the input tokens."""
     hit_to: Fraction
     """Upper edge; the next bin starts here."""
-    share: SourcedFraction
+    share: PlainFraction
     """Share of all requests; shares are scaled to sum to one."""
 
 
@@ -59,13 +78,13 @@ class HitBins(Strict):
 
     kind: Literal["hit-rate-bins"]
     """Which form the request classes are given in."""
-    input_tokens: SourcedTokens
+    input_tokens: PlainTokens
     """Input length L of every request [tokens]."""
-    output_tokens: SourcedTokens
+    output_tokens: PlainTokens
     """Output length O of every request [tokens]."""
     bins: Annotated[list[HitBin], Field(min_length=1, max_length=64)]
     """Bins from low to high hit rate, without gaps."""
-    decode_extra_tokens: SourcedNonNegative | None = None
+    decode_extra_tokens: PlainNonNegative | None = None
     """Tokens that only the decode side holds (answers of earlier turns); 0 when not given [tokens]."""
 
 
@@ -74,19 +93,19 @@ class Lognormal(Strict):
 
     kind: Literal["lognormal"]
     """Which form the request classes are given in."""
-    mu: SourcedNumber
+    mu: PlainNumber
     """Mean of ln(input tokens)."""
-    sigma: SourcedPositive
+    sigma: PlainPositive
     """Standard deviation of ln(input tokens)."""
-    low_tokens: SourcedTokens
+    low_tokens: PlainTokens
     """Shortest input [tokens]."""
-    high_tokens: SourcedTokens
+    high_tokens: PlainTokens
     """Longest input [tokens]."""
-    output_tokens: SourcedTokens
+    output_tokens: PlainTokens
     """Output length of every request [tokens]."""
-    hit_rate: SourcedFraction
+    hit_rate: PlainFraction
     """Fraction of the input found in the prefill-side cache."""
-    decode_hit_rate: SourcedFraction | None = None
+    decode_hit_rate: PlainFraction | None = None
     """Fraction found in the decode-side cache; as hit_rate when not given."""
     classes: Annotated[int, Field(ge=1, le=1024)] = 64
     """Number of request classes that stand for the distribution."""
@@ -97,13 +116,13 @@ class Uniform(Strict):
 
     kind: Literal["uniform"]
     """Which form the request classes are given in."""
-    input_tokens: TokenRange
+    input_tokens: PlainRange
     """[low, high] of the input length [tokens]."""
-    output_tokens: TokenRange
+    output_tokens: PlainRange
     """[low, high] of the output length [tokens]."""
-    hit_rate: SourcedFraction
+    hit_rate: PlainFraction
     """Fraction of the input found in the prefill-side cache."""
-    decode_hit_rate: SourcedFraction | None = None
+    decode_hit_rate: PlainFraction | None = None
     """Fraction found in the decode-side cache; as hit_rate when not given."""
 
 
@@ -112,7 +131,9 @@ class Table(Sourced):
 
     kind: Literal["table"]
     """Which form the request classes are given in."""
-    columns: list[Text]
+    source: Text = GIVEN
+    """Key of the ``sources`` section."""
+    columns: list[Text] = Field(default_factory=lambda: list(TABLE_COLUMNS))
     """weight, input_tokens, miss_prefill_tokens, miss_decode_tokens, output_tokens in any order."""
     value: Annotated[list[list[NonNegative]], Field(alias="rows", min_length=1, max_length=4096)]
     """One list per class, in the order of the columns."""
@@ -144,11 +165,11 @@ class HourlyProfile(Sourced):
 class ArrivalPart(Strict):
     """How requests arrive at the whole system."""
 
-    rate_rps: SourcedPositive
+    rate_rps: PlainPositive
     """Mean arrival rate [requests/s]."""
-    scv: SourcedNonNegative
+    scv: PlainNonNegative
     """Squared coefficient of variation of inter-arrival times (1 = Poisson)."""
-    peak_to_mean: SourcedPositive | None = None
+    peak_to_mean: PlainPositive | None = None
     """Rate of the busiest minute over the mean rate; 1 when not given."""
     dispersion: Dispersion | None = None
     """Index of dispersion of counts."""
@@ -159,28 +180,28 @@ class ArrivalPart(Strict):
 class PromisePart(Strict):
     """Promises to users. TTFT runs from arrival to the first output token leaving the system."""
 
-    ttft_p50_s: SourcedPositive | None = None
+    ttft_p50_s: PlainPositive | None = None
     """Median time to first token [s]."""
-    ttft_p90_s: SourcedPositive | None = None
+    ttft_p90_s: PlainPositive | None = None
     """Time to first token kept by 90 % of requests [s]."""
-    ttft_p99_s: SourcedPositive | None = None
+    ttft_p99_s: PlainPositive | None = None
     """Time to first token kept by 99 % of requests [s]."""
-    tpot_s: SourcedPositive | None = None
+    tpot_s: PlainPositive | None = None
     """Time per output token after the first [s]."""
-    e2e_p50_s: SourcedPositive | None = None
+    e2e_p50_s: PlainPositive | None = None
     """Median time to the last token [s]."""
-    e2e_p90_s: SourcedPositive | None = None
+    e2e_p90_s: PlainPositive | None = None
     """Time to the last token kept by 90 % of requests [s]."""
-    e2e_p99_s: SourcedPositive | None = None
+    e2e_p99_s: PlainPositive | None = None
     """Time to the last token kept by 99 % of requests [s]."""
 
 
 class OddPart(Strict):
     """Requests with a long transfer and a short answer, which the relay pool may finish alone."""
 
-    min_transfer_tokens: SourcedPositive
+    min_transfer_tokens: PlainPositive
     """At least this many tokens missing at the decode side [tokens]."""
-    max_output_tokens: SourcedPositive
+    max_output_tokens: PlainPositive
     """Fewer output tokens than this [tokens]."""
 
 

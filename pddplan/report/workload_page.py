@@ -186,8 +186,9 @@ def _arrivals(workload: Workload, imported: Imported | None, screen: Screen) -> 
                 text + (f", dispersion {raw}" if raw else ""), width=screen.width, indent="  ", first="  "
             )
         counts = np.array(pattern.counts, dtype=np.float64)
+        lines.append(f"  {_bars(counts, screen)}")
         lines.append(
-            f"  {_bars(counts, screen)}  {len(counts)} steps of {_duration(pattern.counts_window_s)}, "
+            f"  {len(counts)} steps of {_duration(pattern.counts_window_s)}, "
             f"up to {short(float(counts.max()) / max(pattern.counts_window_s, 1e-12))}/s"
         )
     if arrival.hourly_profile:
@@ -208,7 +209,7 @@ def _curve(curve: Sequence[tuple[float, float]], screen: Screen) -> list[str]:
     height = np.round(y[place] / top * (CURVE_HEIGHT - 1)).astype(int)
     at = int(np.argmin(np.abs(grid - np.log(point[0]))))
     dot, mark = ("*", "K") if screen.ascii_only else ("•", "◆")
-    lines = ["Cache curve (hit rate by tokens against the capacity of one prefill instance, log scale)"]
+    lines = ["Cache curve (hit rate by tokens over the capacity of one prefill instance)"]
     for level in range(CURVE_HEIGHT - 1, -1, -1):
         row = "".join((mark if column == at else dot) if h == level else " " for column, h in enumerate(height))
         label = _percent(top * level / (CURVE_HEIGHT - 1)) if level % 2 else ""
