@@ -171,7 +171,7 @@ def topology(boxes: Sequence[Box], arrows: Sequence[Arrow], *, label: str) -> st
         )
         ex, ey = (x2 + box_width / 2, y2) if same else (x2 + (0 if x2 > x1 else box_width), y2 + box_height / 2)
         words = "".join(
-            f'<text x="{(sx + ex) / 2 + (70 if same else 0)}" y="{(sy + ey) / 2 - 12 - 18 * i}" '
+            f'<text x="{(sx + ex) / 2 + (70 if same else 0)}" y="{(sy + ey) / 2 - (-5 if same else 12) - 18 * i}" '
             f'text-anchor="middle">{text(line)}</text>'
             for i, line in enumerate(reversed(arrow.label))
         )
