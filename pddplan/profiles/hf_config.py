@@ -20,7 +20,7 @@ from pddplan.domain.llm import (
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.errors import InputError, Problem, did_you_mean
 from pddplan.profiles.hf_attention import grouped_attention
-from pddplan.profiles.hf_families import Family, family_of, known_types
+from pddplan.profiles.hf_families import FAMILIES, Family, family_of, known_types
 from pddplan.profiles.hf_feed_forward import dense_feed_forward, feed_forwards, moe_block
 from pddplan.profiles.hf_fields import Fields, read_json
 from pddplan.profiles.hf_layers import block_words, layer_count, mixers
@@ -66,7 +66,8 @@ def import_config(
     beside = source.with_name("hf_quant_config.json")
     if str(path) != "-" and "quantization_config" not in config and beside.is_file():
         config["quantization_config"] = {"quant_method": "modelopt", **read_json(beside)}
-    return config_to_llm(config, source=str(source), model_id=ident, name=name, family=family)
+    shown = "<standard input>" if str(path) == "-" else str(source)
+    return config_to_llm(config, source=shown, model_id=ident, name=name, family=family)
 
 
 def config_to_llm(
@@ -168,7 +169,7 @@ def _unknown_family(word: str, source: str) -> Problem:
         what=f"unknown architecture {word[:80]!r}{did_you_mean(word.lower(), known_types())}",
         fix=(
             "describe its layers in a profile (docs/profiles.md), or, if it has the layers of a known family, "
-            f"say --family with one of: {', '.join(known_types())}"
+            f"say --family with one of: {', '.join(FAMILIES)}"
         ),
         where=f"{source}: model_type",
     )
