@@ -88,7 +88,10 @@ def _tpot_p90(outcome: Outcome) -> float:
 def comparison(outcome: Outcome, result: SimulationResult) -> tuple[Row, ...]:
     """Every quantity that the evaluator and the simulation both give, in the order of the journey."""
     rows = _latency(EVERYONE, "TTFT", outcome.ttft, result.ttft)
-    rows.append(Row(EVERYONE, "TPOT mean", "s", outcome.tpot_s, result.tpot.mean))
+    if outcome.tpot is not None:
+        rows += _latency(EVERYONE, "TPOT", outcome.tpot, result.tpot)
+    else:
+        rows.append(Row(EVERYONE, "TPOT mean", "s", outcome.tpot_s, result.tpot.mean))
     rows += _latency(EVERYONE, "E2E", outcome.e2e, result.e2e)
     rows.append(Row(EVERYONE, "tokens made by relay", "share", outcome.relay_token_share, result.relay_token_share))
     for path, simulated in result.ttft_by_path.items():

@@ -188,3 +188,43 @@ def test_batch_arrivals_have_the_asked_rate_and_dispersion() -> None:
     counts = np.bincount((arrival / 10).astype(int))[:-1]
     assert counts.mean() == pytest.approx(100.0, rel=0.03)
     assert counts.var() / counts.mean() == pytest.approx(2 * 4.0 - 1, rel=0.1)
+
+
+def step_by_step(arrival: Array, tokens: Array, step: list[float]) -> tuple[Array, Array]:
+    """A decoding pool as an engine runs it: whole steps, newcomers join at the next boundary."""
+    slots, count = len(step) - 1, arrival.size
+    first, finish = np.full(count, np.nan), np.full(count, np.nan)
+    left = tokens.copy()
+    inside: list[int] = []
+    following, now = 0, 0.0
+    while following < count or inside:
+        if not inside and arrival[following] > now:
+            now = float(arrival[following])
+        while following < count and arrival[following] <= now and len(inside) < slots:
+            inside.append(following)
+            following += 1
+        now += step[len(inside)]
+        for k in inside:
+            if np.isnan(first[k]):
+                first[k] = now
+            left[k] -= 1
+            if left[k] <= 0:
+                finish[k] = now
+        inside = [k for k in inside if left[k] > 0]
+    return first, finish
+
+
+@pytest.mark.parametrize(("slots", "rate"), [(60, 1.2), (16, 0.55)])
+def test_fluid_decoding_equals_whole_steps(slots: int, rate: float) -> None:
+    """Progress in whole steps or as a fluid: the same stay within a step, the same first token within a fifth."""
+    count = 1200
+    rng = np.random.default_rng(5)
+    arrival = renewal_arrivals_s(count, rate, scv=1.0, rng=rng)
+    tokens = rng.integers(50, 1000, count).astype(float)
+    step = [0.02 + 0.0005 * n for n in range(slots + 1)]
+    first, finish = step_by_step(arrival, tokens, step)
+    run = decode_batch(arrival, tokens, second_per_token=step, boundary=rng.random(count))
+    typical = step[slots // 2]
+    assert abs(np.mean(run.finish_s - finish)) <= typical
+    assert abs(np.mean(run.first_token_s - first)) <= 0.2 * typical
+    assert np.quantile(run.finish_s - arrival, 0.99) == pytest.approx(np.quantile(finish - arrival, 0.99), rel=0.01)
