@@ -22,6 +22,7 @@ HANDOVER_TOKENS = 100.0
 """Eager tokens of the hand-over that is shown: the published example."""
 HIT_RATES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 NO_TRANSFER = Percentiles(0.0, 0.0, 0.0, 0.0)
+QUANTILE_NAMES = {0.5: "P50", 0.9: "P90", 0.99: "P99"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class LineCheck:
     chosen: TierCheck | None
     """The tier asked for, else the smallest feasible one, else the largest."""
     hit_rates: tuple[HitRateRow, ...]
+    ttft_promises_s: tuple[tuple[str, float, float], ...]
+    """(quantile, promised TTFT, transfer at that quantile on the chosen tier): what the line takes of a promise."""
     handover_ids_bytes: float
     handover_kv_bytes: float
     """KV of the same tokens, windows and state included."""
@@ -179,9 +182,17 @@ def check_line(
         hit_rates=tuple(_at_hit_rate(hit, workload, kv, line, chosen, peak=peak, ceiling=ceiling) for hit in HIT_RATES)
         if chosen is not None
         else (),
+        ttft_promises_s=_of_promises(workload, chosen),
         handover_ids_bytes=float(token_id_payload_bytes(HANDOVER_TOKENS, token_id_bytes=token_id_bytes)),
         handover_kv_bytes=float(example[0]),
     )
+
+
+def _of_promises(workload: Workload, chosen: TierCheck | None) -> tuple[tuple[str, float, float], ...]:
+    if chosen is None:
+        return ()
+    taken = {0.5: chosen.transfer.p50, 0.9: chosen.transfer.p90, 0.99: chosen.transfer.p99}
+    return tuple((QUANTILE_NAMES[q], limit, taken[q]) for q, limit in workload.promises.ttft().items())
 
 
 def peak_factor(workload: Workload) -> float:

@@ -74,8 +74,13 @@ def _verdict(check: LineCheck, width: int, paint: Paint) -> list[str]:
         peak = percent(chosen.peak_utilization)
         said = f"{lines_up} DOES NOT CARRY IT: {peak} at peak, {percent(check.ceiling)} allowed"
         tone = paint.bad
-    text = f"{said}. {need}, {with_cache}, at {short(check.rate_rps)} req/s; the line is full at "
-    text += f"{short(chosen.largest_rps)} req/s. A transfer takes {_times(chosen.transfer)} (P50 / P90 / P99)."
+    text = f"{said}. {need}, {with_cache}, at {short(check.rate_rps)} req/s; it can carry "
+    text += f"{short(chosen.largest_rps)} req/s within {percent(check.ceiling)} of the line. "
+    text += (
+        f"A transfer takes {_times(chosen.transfer)} (P50 / P90 / P99)."
+        if math.isfinite(chosen.transfer.p99)
+        else "Transfers would never end."
+    )
     return lines + [tone(row) for row in paragraph(text, width=width)]
 
 
@@ -87,9 +92,15 @@ def _bytes(check: LineCheck, width: int) -> list[str]:
     if check.fixed_bytes > 0:
         cut += f", {_times_fewer(check.whole_cut)} with windows and state"
     cut += f"; without it {short(check.peak_gbps_without_drc)} Gbit/s at peak."
+    effect = [
+        f"TTFT {name}: a transfer takes {seconds(taken)}, {percent(taken / limit)} of the {seconds(limit)} promised "
+        "(on P-MD; a relay hides it)."
+        for name, limit, taken in check.ttft_promises_s
+        if math.isfinite(taken)
+    ]
     ids = f"Hand-over of {HANDOVER_TOKENS:.0f} tokens: ids {_bytes_text(check.handover_ids_bytes)}, "
     ids += f"their KV {_bytes_text(check.handover_kv_bytes)}."
-    return [row for text in (said, cut, ids) for row in paragraph(text, width=width)]
+    return [row for text in (said, cut, ids, *effect) for row in paragraph(text, width=width)]
 
 
 def _tiers(check: LineCheck, width: int, paint: Paint) -> list[str]:
@@ -199,8 +210,8 @@ def _remarks(check: LineCheck, width: int) -> list[str]:
     if bound is not None:
         cause = "the TCP window over the RTT (BDP)" if bound.limit == "window" else "packet loss (Mathis)"
         said.append(
-            f"From {bound.gbps:g} Gbit/s on one transfer is bound by {cause} at {short(bound.transfer_gbps)} Gbit/s, not "
-            "by the tier: a thicker line carries more transfers at once, not each of them faster."
+            f"From {bound.gbps:g} Gbit/s on one transfer is bound by {cause} at {short(bound.transfer_gbps)} Gbit/s, "
+            "not by the tier: a thicker line carries more transfers at once, not each of them faster."
         )
     if line.background_fraction > 0:
         said.append(f"{percent(line.background_fraction)} of the line is taken by other traffic.")
@@ -238,6 +249,10 @@ def line_check_json(check: LineCheck) -> dict[str, Any]:
         "peak_gbps_without_drc": check.peak_gbps_without_drc,
         "drc_cut_growing": _finite(check.growing_cut),
         "drc_cut_whole": _finite(check.whole_cut),
+        "ttft_effect": [
+            {"quantile": name, "promised_s": limit, "transfer_s": _finite(taken)}
+            for name, limit, taken in check.ttft_promises_s
+        ],
         "handover": {
             "tokens": HANDOVER_TOKENS,
             "token_ids_bytes": check.handover_ids_bytes,
