@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pddplan.domain.llm import (
     Attention,
@@ -44,7 +44,6 @@ from pddplan.domain.llm import (
 )
 from pddplan.performance.parameters import FORMATS
 from pddplan.profiles import lookup, yaml_source
-from pddplan.profiles.hf_config import Import, import_config
 from pddplan.profiles.llm_schema import (
     PARTS,
     CompressedBody,
@@ -60,6 +59,9 @@ from pddplan.profiles.llm_schema import (
 from pddplan.profiles.schema import SourcedPositive, provenance, read
 from pddplan.profiles.yaml_source import SourceDocument
 
+if TYPE_CHECKING:
+    from pddplan.profiles.hf_config import Import
+
 
 def load_llm(name: str | Path) -> Llm:
     """A model by bundled or user id, alias, or path of a YAML profile or Hugging Face ``config.json``.
@@ -68,15 +70,21 @@ def load_llm(name: str | Path) -> Llm:
     """
     text = str(name)
     if text.endswith(".json") or (Path(text).expanduser() / "config.json").is_file():
-        return import_config(Path(text).expanduser()).llm
+        return _imported(Path(text).expanduser())
     organisation, slash, tail = text.partition("/")
     if slash and organisation and "/" not in tail and not text.endswith((".yaml", ".yml")) and not Path(text).exists():
         text = name = tail  # as model hubs write it: organisation/model
     config = None if lookup.is_path(text) else _config_in_folders(text)
     if config is not None:
-        return import_config(config, model_id=lookup.canonical(text)).llm
+        return _imported(config, model_id=lookup.canonical(text))
     path = lookup.find(lookup.Kind.LLM, name)
     return llm_of(lookup.load(lookup.Kind.LLM, path), llm_id=lookup.canonical(path.stem))
+
+
+def _imported(path: Path, *, model_id: str | None = None) -> Llm:
+    from pddplan.profiles.hf_config import import_config  # only configs need the importer
+
+    return import_config(path, model_id=model_id).llm
 
 
 def llm_ids() -> tuple[str, ...]:
