@@ -139,6 +139,10 @@ def curve(
         float | None,
         typer.Option("--memory-price", callback=options.not_negative, help="Memory for cached KV, per GB and month."),
     ] = None,
+    sized: Annotated[
+        bool,
+        typer.Option("--sized/--quick", help="Size the plan anew at six hit rates, and draw the curve through them."),
+    ] = True,
     points: Annotated[int, typer.Option("--points", min=11, max=20_001, help="Hit rates on the curve.")] = 401,
     rps: options.RpsOption = None,
     ttft_p90: options.TtftP90Option = None,
@@ -164,7 +168,7 @@ def curve(
     with profile_dirs(profiles):
         from pddplan.economics.hit_rate import Spread
         from pddplan.report import bcr_curve
-        from pddplan.studies.curve import MEMORY_PRICE_PER_GB_MONTH, bathtub_study
+        from pddplan.studies.curve import MEMORY_PRICE_PER_GB_MONTH, SIZED_AT, bathtub_study
 
         inputs, outcome = load_question(
             workload,
@@ -189,6 +193,7 @@ def curve(
             spread=Spread.EVEN if even else Spread.AS_NOW,
             points=points,
             memory_price_per_gb_month=MEMORY_PRICE_PER_GB_MONTH if memory_price is None else memory_price,
+            sized_at=SIZED_AT if sized else (),
         )
         show(
             study, as_json=as_json, csv=csv, text=bcr_curve.render, json=bcr_curve.curve_json, table=bcr_curve.curve_csv

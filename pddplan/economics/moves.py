@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pddplan.domain.sites import Finance
 from pddplan.domain.token_price import TokenPrice
-from pddplan.domain.workload import RequestClasses
+from pddplan.domain.workload import Array, RequestClasses
 from pddplan.economics.bathtub import PrefillTime, ServingCost, now_point, ratio, request_economics
 from pddplan.economics.hit_rate import Spread, miss_tokens_at
 from pddplan.economics.revenue import seconds_per_month
@@ -67,13 +67,15 @@ def more_cache(
     memory_price_per_gb_month: float,
     capacity_now_tokens: float | None = None,
     spread: Spread = Spread.AS_NOW,
+    cost_factor: Callable[[Array], Array] | None = None,
 ) -> tuple[Move, ...]:
     """What a cache of other capacities would do: hit rate from the trace's curve, less the price of its memory.
 
     Formula:     cost' = cost(h(K)) + K' * bytes/token * price / requests per month, K' = tokens beyond today's
     Parameters:  classes; capacity_curve, (capacity [tokens], token-weighted hit rate) pairs; serving; price; finance;
                  rate_rps, mean of the month; kv_bytes_per_token; memory_price_per_gb_month [currency/(GB month)];
-                 capacity_now_tokens (None: the capacity whose hit rate is today's); spread
+                 capacity_now_tokens (None: the capacity whose hit rate is today's); spread;
+                 cost_factor of hit rates on the cost of serving, 1 at today's
     Returns:     one move per capacity, in order of capacity
     Raises:      DomainError for a rate or price that is not positive or not finite, or a curve without points.
     Holds when:  the curve was measured on this traffic, and reading from the cache does not slow prefill.
@@ -95,6 +97,8 @@ def more_cache(
     rates = np.clip(now_rate + hit - today_on_curve, 0.0, 1.0)
     missed = miss_tokens_at(classes, rates, spread=spread)
     revenue, cost, _ = request_economics(classes, missed, serving=serving, price=price, finance=finance)
+    if cost_factor is not None:
+        cost = cost * cost_factor(rates)
     extra_monthly = (capacity - capacity_now_tokens) * kv_bytes_per_token / GIGA * memory_price_per_gb_month
     extra = extra_monthly / (rate_rps * seconds_per_month(finance))
     benefit = ratio(revenue, np.maximum(cost + extra, 0.0))

@@ -21,6 +21,8 @@ from pddplan.studies.curve import MEMORY_PRICE_RANGE, BathtubStudy
 SCHEMA = "pddplan-bcr-curve/1"
 FAR_END = 0.97
 """A curve whose lowest point lies beyond this only falls."""
+SHALLOW = 0.97
+"""A valley that reaches this is hardly one."""
 SHOWN_TOP = 2.0
 """The curve rises without bound towards 100 % hits; the plot is cut here."""
 MOST_NOTCHES = 8
@@ -29,8 +31,8 @@ MOST_MOVES = 6
 
 def render(study: BathtubStudy, screen: Screen) -> str:
     """The whole report as text."""
-    blocks = [_verdict(study, screen), _plot(study, screen), _points(study, screen), _notches(study, screen)]
-    blocks += [_moves(study, screen), _rests_on(study, screen)]
+    blocks = [_verdict(study, screen), _plot(study, screen), _points(study, screen), _sized(study, screen)]
+    blocks += [_notches(study, screen), _moves(study, screen), _rests_on(study, screen)]
     return joined(blocks, screen)
 
 
@@ -49,6 +51,11 @@ def verdict(study: BathtubStudy) -> str:
             f"{here}. At these prices revenue per cost only falls with hits: the tub has no far rim, because a cached "
             f"token costs its user {percent(study.price.cached_over_miss)} of a missed one. What grows is requests per "
             f"cost: {short(gain)} times those without cache."
+        )
+    if reading.valley_relative > SHALLOW:
+        return (
+            f"{here}. There is hardly a valley: at worst, at {percent(reading.valley_hit_rate)} hits, it is "
+            f"{percent(reading.valley_relative)}."
         )
     tub = f"The valley is at {percent(reading.valley_hit_rate)} hits ({percent(reading.valley_relative)})"
     if reading.break_even_hit_rate is None:
@@ -113,6 +120,30 @@ def _points(study: BathtubStudy, screen: Screen) -> list[str]:
     return [*title("POINTS", screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
 
 
+def _sized(study: BathtubStudy, screen: Screen) -> list[str]:
+    if not study.sized:
+        return []
+    columns = [
+        Column("hit rate", right=True, importance=0),
+        Column("chips", right=True, importance=1),
+        Column(f"{study.currency}/month", right=True, importance=1),
+        Column("revenue per cost", right=True, importance=0),
+        Column("at today's utilisation", right=True, importance=0),
+    ]
+    rows = [
+        [
+            percent(point.hit_rate),
+            short(point.chips),
+            short(point.monthly_cost),
+            short(point.benefit),
+            short(float(study.bare_benefit[_at(study, point.hit_rate)]) if study.bare_benefit is not None else None),
+        ]
+        for point in study.sized
+    ]
+    head = "SIZED ANEW   a large fleet under the same promises, per today's rate; the curve runs through these points"
+    return [*title(head, screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
+
+
 def _notches(study: BathtubStudy, screen: Screen) -> list[str]:
     notches = study.reading.notches
     lines = title("NOTCHES   dips from tail chunks", screen)
@@ -166,12 +197,17 @@ def _signed_money(amount: float, currency: str) -> str:
 def _rests_on(study: BathtubStudy, screen: Screen) -> list[str]:
     price = study.price
     low, high = MEMORY_PRICE_RANGE
+    loss = study.plan_benefit / study.now_benefit - 1 if study.now_benefit > 0 else 0.0
     texts = [
+        f"the plan itself, in whole instances, earns {short(study.plan_benefit)} per unit of cost, "
+        f"{percent(loss, signed=True)} against a large fleet at this hit rate",
         price_text(price, assumed=study.price_assumed),
         "misses of all classes scale together (skew as now)"
         if study.spread == "as-now"
         else "every request hits the same share of its input",
-        "pools are sized to their load at every hit rate, at the utilisation planned now",
+        "between the points sized anew, pools are sized to their load"
+        if study.sized
+        else "pools are sized to their load at every hit rate, at the utilisation planned now (--sized is closer)",
     ]
     if study.cache:
         texts.append(
@@ -197,6 +233,7 @@ def curve_json(study: BathtubStudy) -> dict[str, Any]:
         "now": {
             "hit_rate": reading.now_hit_rate,
             "benefit": study.now_benefit,
+            "plan_benefit": study.plan_benefit,
             "relative": reading.now_relative,
             "in_valley": reading.in_valley,
         },
@@ -227,6 +264,15 @@ def curve_json(study: BathtubStudy) -> dict[str, Any]:
                 "fleet_rate_rps": _number(study.fleet_rate_rps[i]),
             }
             for i in range(curve.hit_rate.size)
+        ],
+        "sized": [
+            {
+                "hit_rate": point.hit_rate,
+                "chips": point.chips,
+                "monthly_cost": point.monthly_cost,
+                "benefit": _number(point.benefit),
+            }
+            for point in study.sized
         ],
         "remarks": list(study.remarks),
     }

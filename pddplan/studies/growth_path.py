@@ -180,7 +180,7 @@ def smallest(question: Question, plan: Plan, rate_rps: float) -> Outcome:
 
 def _at(question: Question, plan: Plan, counts: Sequence[int], rate_rps: float) -> Outcome:
     pools = tuple(replace(pool, instances=n) for pool, n in zip(plan.pools, counts, strict=True))
-    return evaluate(question, at_rate(replace(plan, pools=pools), rate_rps))
+    return evaluate(question, at_rate(replace(plan, pools=pools), rate_rps), detail=False)
 
 
 def _thinnest_lines(question: Question, outcome: Outcome) -> Outcome:
@@ -193,7 +193,7 @@ def _thinnest_lines(question: Question, outcome: Outcome) -> Outcome:
             lines = tuple(
                 replace(line, gbps=tier.gbps) if i == index else line for i, line in enumerate(outcome.plan.lines)
             )
-            tried = evaluate(question, replace(outcome.plan, lines=lines))
+            tried = evaluate(question, replace(outcome.plan, lines=lines), detail=False)
             if tried.keeps_promises:
                 outcome = tried
                 break

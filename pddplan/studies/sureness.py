@@ -119,7 +119,7 @@ def scorer(inputs: Inputs, plan: Plan, levers: Sequence[Lever]) -> Callable[[Val
 
 def score_of(question: Question, plan: Plan, rate_rps: float) -> Score:
     """BCR of a plan at a rate, counting what it carries within its promises, and whether it carries all."""
-    outcome = evaluate(question, at_rate(plan, rate_rps))
+    outcome = evaluate(question, at_rate(plan, rate_rps), detail=False)
     if outcome.keeps_promises:
         return Score(bcr=outcome.bcr, holds=True)
     return Score(bcr=bcr(sustained_rate(question, plan, rate_rps), outcome.cost), holds=False)
@@ -154,7 +154,7 @@ def sustained_rate(question: Question, plan: Plan, rate_rps: float) -> float:
     cost = None
     high = rate_rps
     for fraction in _RATE_FRACTIONS:
-        outcome = evaluate(question, at_rate(plan, fraction * rate_rps), cost=cost)
+        outcome = evaluate(question, at_rate(plan, fraction * rate_rps), cost=cost, detail=False)
         cost = outcome.cost
         if outcome.keeps_promises:
             break
@@ -164,7 +164,7 @@ def sustained_rate(question: Question, plan: Plan, rate_rps: float) -> float:
     low = fraction * rate_rps
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if evaluate(question, at_rate(plan, middle), cost=cost).keeps_promises:
+        if evaluate(question, at_rate(plan, middle), cost=cost, detail=False).keeps_promises:
             low = middle
         else:
             high = middle

@@ -13,7 +13,8 @@ from pddplan.profiles.token_prices import token_price_for
 from pddplan.report.bcr_curve import curve_csv, curve_json, render, verdict
 from pddplan.report.json_plan import dump_json
 from pddplan.report.text_table import Paint, Screen
-from pddplan.studies.curve import PACKED, BathtubStudy, bathtub_study
+from pddplan.studies import curve as curve_module
+from pddplan.studies.curve import PACKED, BathtubStudy, SizedPoint, bathtub_study, unlimited
 from tests.unit.studies.study_samples import inputs, outcome_of
 
 PRICE, _ = token_price_for("deepseek-v4-pro")
@@ -88,3 +89,33 @@ def test_json_and_csv_carry_the_same_curve() -> None:
     assert len(data["curve"]) == 21
     assert len(curve_csv(got).splitlines()) == 22
     assert dump_json(data)
+
+
+def test_the_curve_runs_through_the_points_sized_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large fleets that cost half as much as the plan's utilisation says lift the curve to twice the benefit."""
+    bare = study()
+
+    def points(*_: object, **__: object) -> tuple[SizedPoint, ...]:
+        return tuple(
+            SizedPoint(rate, 1.0, 1.0, 2.0 * float(np.interp(rate, bare.curve.hit_rate, bare.curve.benefit)))
+            for rate in (0.0, 0.5, 1.0)
+            if np.isfinite(np.interp(rate, bare.curve.hit_rate, bare.curve.benefit))
+        )
+
+    monkeypatch.setattr(curve_module, "sized_points", points)
+    lifted = study(sized_at=(0.0, 0.5))
+    finite = np.isfinite(bare.curve.benefit)
+    assert lifted.curve.benefit[finite] == pytest.approx(2 * bare.curve.benefit[finite])
+    assert lifted.plan_benefit == pytest.approx(bare.plan_benefit)
+    assert lifted.now_benefit == pytest.approx(2 * bare.plan_benefit)
+    assert lifted.reading.valley_hit_rate == bare.reading.valley_hit_rate
+    text = render(lifted, Screen(100, Paint(), ascii_only=True))
+    assert "SIZED ANEW" in text
+    assert "-50 % against a large fleet" in " ".join(text.split())
+
+
+def test_unlimited_sites_keep_their_prices() -> None:
+    sites = unlimited(inputs().sites)
+    assert sites.sites["a"].chips["h100-sxm"].max_chips is None
+    assert sites.sites["a"].chips["h100-sxm"].price_per_chip_hour == 1.88
+    assert sites.lines["a-b"].max_lines == 8 * inputs().sites.lines["a-b"].max_lines
