@@ -46,11 +46,12 @@ def check_plan(
     if ask.trace is not None:
         return _on_trace(problem, plan, ask, progress=progress)
     at_rate = plan if ask.rate_rps is None else replace(plan, rate_rps=ask.rate_rps)
-    scv = problem.workload.arrival.scv if ask.scv is None else ask.scv
-    asked = _with_scv(problem, scv)
+    asked = problem if ask.scv is None else _with_scv(problem, ask.scv)
+    arrival = asked.workload.arrival
     draw = Draw(
         requests=DEFAULT_REQUESTS if ask.requests is None else ask.requests,
-        scv=scv,
+        scv=arrival.scv,
+        dispersion=arrival.dispersion,
         mean_batch=ask.mean_batch,
         output_scv=ask.output_scv,
     )
@@ -96,11 +97,11 @@ def _on_trace(problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | No
 
 
 def _with_scv(problem: Problem, scv: float) -> Problem:
+    """The same problem with renewal arrivals of this variability; measured waves do not belong to it."""
     workload = problem.workload
-    if workload.arrival.scv == scv:
-        return problem
+    arrival = replace(workload.arrival, scv=scv, dispersion={})
     # a fresh memo: what was remembered belongs to the other arrivals
-    return replace(problem, workload=replace(workload, arrival=replace(workload.arrival, scv=scv)), memo={})
+    return replace(problem, workload=replace(workload, arrival=arrival), memo={})
 
 
 def _trace_notes(plan: Plan, rate_rps: float) -> tuple[str, ...]:

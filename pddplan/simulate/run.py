@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pddplan.domain.workload import RequestClasses
 from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.problem import Problem
-from pddplan.simulate.arrivals import batch_arrivals_s, renewal_arrivals_s
+from pddplan.simulate.arrivals import batch_arrivals_s, modulated_arrivals_s
 from pddplan.simulate.build import build_scenario
 from pddplan.simulate.measure import Run, measure, steady_part
 from pddplan.simulate.replay import Progress, replay
@@ -34,6 +34,8 @@ class Draw:
     requests: int = DEFAULT_REQUESTS
     scv: float = 1.0
     """Squared coefficient of variation of the gaps between arrivals."""
+    dispersion: Mapping[float, float] = field(default_factory=dict)
+    """Index of dispersion of counts per window [s], where known: arrivals then come in waves."""
     mean_batch: float = 1.0
     """Above 1: Poisson bunches of this mean size instead of single arrivals."""
     output_scv: float = 0.0
@@ -58,7 +60,8 @@ def simulate(
     Returns:     SimulationResult; the same for the same arguments
     Raises:      InputError for a plan that does not fit the problem, or counts out of range
     """
-    asked = draw or Draw(scv=problem.workload.arrival.scv)
+    arrival = problem.workload.arrival
+    asked = draw or Draw(scv=arrival.scv, dispersion=arrival.dispersion)
     _check(asked, seed=seed, seeds=seeds)
     scenario = build_scenario(problem, plan, chunk_tokens=chunk_tokens)
     classes = problem.workload.classes
@@ -153,7 +156,9 @@ def draw_requests(
     if draw.mean_batch > 1:
         arrival = batch_arrivals_s(draw.requests, rate_rps, mean_batch=draw.mean_batch, rng=arrival_rng)
     else:
-        arrival = renewal_arrivals_s(draw.requests, rate_rps, scv=draw.scv, rng=arrival_rng)
+        arrival = modulated_arrivals_s(
+            draw.requests, rate_rps, scv=draw.scv, dispersion=draw.dispersion, rng=arrival_rng
+        )
     edges = np.cumsum(classes.weight)
     request_class = np.searchsorted(edges / edges[-1], class_rng.random(draw.requests), side="right")
     request_class = np.minimum(request_class, classes.count - 1)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pddplan.domain.workload import Array
-from pddplan.simulate.arrivals import batch_arrivals_s, renewal_arrivals_s
+from pddplan.simulate.arrivals import batch_arrivals_s, modulated_arrivals_s, renewal_arrivals_s
 from pddplan.simulate.decoding import decode_batch
 from pddplan.simulate.fifo import multi_server_fifo, multi_server_shortest_first
 from pddplan.simulate.sharing import processor_sharing
@@ -188,6 +188,17 @@ def test_batch_arrivals_have_the_asked_rate_and_dispersion() -> None:
     counts = np.bincount((arrival / 10).astype(int))[:-1]
     assert counts.mean() == pytest.approx(100.0, rel=0.03)
     assert counts.var() / counts.mean() == pytest.approx(2 * 4.0 - 1, rel=0.1)
+
+
+@pytest.mark.parametrize("dispersion", [{1.0: 1.2, 10.0: 2.1, 60.0: 2.9}, {10.0: 4.0, 60.0: 15.0}])
+def test_modulated_arrivals_have_the_asked_dispersion_at_every_window(dispersion: dict[float, float]) -> None:
+    rate = 10.0
+    arrival = modulated_arrivals_s(REQUESTS, rate, scv=1.0, dispersion=dispersion, rng=np.random.default_rng(7))
+    assert REQUESTS / arrival[-1] == pytest.approx(rate, rel=0.05)
+    for window, index in dispersion.items():
+        counts = np.bincount((arrival / window).astype(int))[:-1]
+        # a variance from n windows has a relative error of sqrt(2/n); correlation of neighbours widens it
+        assert counts.var() / counts.mean() == pytest.approx(index, rel=6 * math.sqrt(2 / counts.size) + 0.05)
 
 
 def step_by_step(arrival: Array, tokens: Array, step: list[float]) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pddplan.errors import DomainError
-from pddplan.simulate.arrivals import batch_arrivals_s, renewal_arrivals_s
+from pddplan.simulate.arrivals import batch_arrivals_s, modulated_arrivals_s, renewal_arrivals_s
 
 
 @settings(max_examples=30, deadline=None)
@@ -45,3 +45,22 @@ def test_variability_and_bunches_are_checked() -> None:
         batch_arrivals_s(10, 1.0, mean_batch=0.5, rng=rng)
     with pytest.raises(DomainError, match="requests"):
         renewal_arrivals_s(0, 1.0, scv=1.0, rng=rng)
+
+
+def test_without_excess_dispersion_there_are_no_waves() -> None:
+    calm = renewal_arrivals_s(50, 2.0, scv=1.0, rng=np.random.default_rng(0))
+    for dispersion in ({}, {10.0: 1.0}, {10.0: 0.5}):
+        times = modulated_arrivals_s(50, 2.0, scv=1.0, dispersion=dispersion, rng=np.random.default_rng(0))
+        np.testing.assert_allclose(times, calm)
+
+
+def test_waves_leave_order_and_count() -> None:
+    times = modulated_arrivals_s(500, 2.0, scv=1.0, dispersion={10.0: 20.0, 60.0: 50.0}, rng=np.random.default_rng(0))
+    assert times.shape == (500,)
+    assert (np.diff(times) >= 0).all()
+
+
+@pytest.mark.parametrize("dispersion", [{0.0: 2.0}, {-1.0: 2.0}, {10.0: -1.0}, {10.0: np.nan}])
+def test_dispersion_is_checked(dispersion: dict[float, float]) -> None:
+    with pytest.raises(DomainError, match="dispersion"):
+        modulated_arrivals_s(10, 1.0, scv=1.0, dispersion=dispersion, rng=np.random.default_rng(0))
