@@ -1,4 +1,4 @@
-"""``pddplan export``: JSON schemas for editors, and plans in other programs' formats."""
+"""``pddplan export``: plans in the formats of serving stacks, reports of plan files, JSON schemas for editors."""
 
 from __future__ import annotations
 
@@ -13,32 +13,56 @@ from pddplan.errors import InputError, Problem, did_you_mean
 
 
 def export(
-    plan: Annotated[
-        Path | None, typer.Argument(metavar="[PLAN]", help="Plan file written by pddplan size --out.")
+    plan: Annotated[Path | None, typer.Argument(metavar="[PLAN]", help="Plan file of pddplan size --out.")] = None,
+    kind: Annotated[
+        str, typer.Option("--format", "-f", help="yaml (plain), llm-d (ModelService values) or dynamo (graph).")
+    ] = "yaml",
+    site: Annotated[str | None, typer.Option("--site", help="Only this site.")] = None,
+    model_uri: Annotated[
+        str | None, typer.Option("--model-uri", help="Where the weights are, e.g. hf://org/model.")
     ] = None,
+    node_chips: Annotated[int, typer.Option("--node-chips", min=1, max=1024, help="Chips in one server.")] = 8,
     schema: Annotated[
         str | None,
-        typer.Option(
-            "--schema", help="Print the JSON schema of this kind of file: plan, chip, model, workload, sites ..."
-        ),
+        typer.Option("--schema", help="JSON schema of this kind of file: plan, chip, model, workload, sites ..."),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="Write here ('-' = standard output).")
     ] = Path("-"),
 ) -> None:
-    """Print the JSON schema of plan files or of YAML files, so that editors complete and check them.
+    """Hand a plan to a serving stack: replica counts and parallel sizes. Or print the JSON schema of a kind of file.
 
     \b
     Examples:
-      pddplan export --schema plan
+      pddplan export plan.json
+      pddplan export plan.json --format llm-d --site a --model-uri hf://deepseek-ai/DeepSeek-V3 --out values.yaml
+      pddplan export plan.json --format dynamo
       pddplan export --schema sites --out sites.schema.json
     """
     from pddplan.files import write_atomically
 
-    if schema is None:
-        raise InputError(Problem(what="nothing to export", fix="say what, for example: pddplan export --schema plan"))
-    write_atomically(out, json.dumps(_schema(schema), indent=2) + "\n")
+    if (plan is None) == (schema is None):
+        raise InputError(
+            Problem(
+                what="give either a plan file or --schema",
+                fix="for example: pddplan export plan.json --format llm-d, or pddplan export --schema plan",
+            )
+        )
+    if plan is not None:
+        text = _deployment(plan, kind, site=site, model_uri=model_uri, node_chips=node_chips)
+    else:
+        text = json.dumps(_schema(str(schema)), indent=2) + "\n"
+    write_atomically(out, text)
     sys.stdout.flush()
+
+
+def _deployment(path: Path, kind: str, *, site: str | None, model_uri: str | None, node_chips: int) -> str:
+    from pddplan.api import load_plan_inputs
+    from pddplan.report.deployment import Target, deployment_text
+
+    inputs, plan = load_plan_inputs(path)
+    target = Target(model_uri=model_uri or f"hf://{inputs.llm.name}", chips_per_node=node_chips)
+    return deployment_text(inputs, plan, kind=kind, target=target, site=site)
 
 
 def _schema(name: str) -> dict[str, object]:
