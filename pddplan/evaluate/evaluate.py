@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pddplan.domain.outcome import Cost, Outcome, Percentiles
@@ -16,7 +18,7 @@ from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
 
 NOTHING = Percentiles(0.0, 0.0, 0.0, 0.0)
 """Latency of a system that nobody uses."""
-_LEVELS = 200
+_LEVELS = 20
 _MIDDLES = -np.log1p(-(np.arange(_LEVELS) + 0.5) / _LEVELS)
 EXPONENTIAL_LEVELS = _MIDDLES / _MIDDLES.mean()
 """Equally likely values of an exponential variable of mean one."""
@@ -33,12 +35,7 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: 
     flow = solved.flow_rps
     ready, mean = stacked([r.ttft for r in solved.results])
     ttft_total = _over_all(ready, mean, flow)
-    if any(r.decode_spread_s.any() for r in solved.results):
-        ended, e2e_mean = stacked([r.e2e for r in solved.results])
-    else:
-        # the waits of E2E are those of TTFT: only the certain part is longer
-        after_first = np.array([r.e2e.shift_s - r.ttft.shift_s for r in solved.results])
-        ended, e2e_mean = ready.later(after_first), mean + after_first
+    ended, e2e_mean = stacked([r.e2e for r in solved.results])
     e2e_total = _over_all(ended, e2e_mean, flow)
     by_path = mixture_percentiles(ready, flow, mean_s=mean) if detail else ()
     tpot = tpot_percentiles(problem, solved)
@@ -95,12 +92,14 @@ def _class_means(values: Array, flow: Array) -> tuple[float, ...]:
 
 
 def tpot_percentiles(problem: Problem, solved: System) -> Percentiles:
-    """TPOT over requests: (E2E - TTFT) / (O - 1), at the mean batch, spread by prefills that interrupt decoding."""
+    """TPOT over requests: (E2E - TTFT) / (O - 1), spread by batches that come and go and by prefills that interrupt."""
     mean = np.array([r.tpot_s for r in solved.results])
     spread = np.array([r.decode_spread_s for r in solved.results])
     if not spread.any():
         return weighted_percentiles(mean.ravel(), solved.flow_rps.ravel())
     spread = spread / np.maximum(problem.workload.classes.output_tokens - 1.0, 1.0)
-    values = mean - spread + spread * EXPONENTIAL_LEVELS[:, None, None]
+    most = np.maximum(np.array([r.tpot_most_s for r in solved.results]), mean)
+    values = np.minimum(mean + spread * (EXPONENTIAL_LEVELS[:, None, None] - 1.0), most)
     weight = np.broadcast_to(solved.flow_rps, values.shape)
-    return weighted_percentiles(values.ravel(), weight.ravel())
+    found = weighted_percentiles(values.ravel(), weight.ravel())
+    return replace(found, mean=weighted_percentiles(mean.ravel(), solved.flow_rps.ravel()).mean)

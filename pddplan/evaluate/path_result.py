@@ -14,7 +14,7 @@ from pddplan.domain.plan import Path, PathKind, Plan, Pool
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import LineState, PrefillState
-from pddplan.paths.decoding import DecodePoint
+from pddplan.paths.decoding import DecodePoint, averaged_sd
 from pddplan.paths.first_token import DecodeStage, first_token
 from pddplan.paths.handover import Handover, extend_decode
 from pddplan.paths.latency import LatencySum
@@ -57,7 +57,9 @@ class PathResult:
     worst_gap_s: Array
     """Longest gap between two output tokens."""
     decode_spread_s: Array
-    """Standard deviation of the time after the first token; 0 where only the batch makes it vary."""
+    """Standard deviation of the time after the first token: batches come and go, prefills interrupt."""
+    tpot_most_s: Array
+    """TPOT at full batches: fluctuations stop here; inf where prefills interrupt."""
 
 
 def transfer_of(problem: Problem, plan: Plan, path: Path, states: States) -> LatencySum:
@@ -98,18 +100,23 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
     ttft = first_token(path.kind, prefill, transfer=moved, decode=DecodeStage(point.step_s, point.wait))
     gap = point.cap_step_s + zero
     after_first = np.maximum(output - 1.0, 0.0) * point.token_s
-    spread = zero
+    spread = _batch_spread_s(point, output, output)
+    most = point.cap_token_s + zero
     if path.kind is PathKind.AGGREGATED:
         gap = gap + prefill.service_s.max()
-        spread = interruption_spread_s(
-            after_first,
-            stop_rate_per_s=states.prefill[path.prefill].rate_rps / plan.pool(path.prefill).instances,
-            stop=states.prefill[path.prefill].service,
+        most = np.full_like(output, np.inf)
+        spread = np.hypot(
+            spread,
+            interruption_spread_s(
+                after_first,
+                stop_rate_per_s=states.prefill[path.prefill].rate_rps / plan.pool(path.prefill).instances,
+                stop=states.prefill[path.prefill].service,
+            ),
         )
     return PathResult(
         path=path,
         ttft=ttft,
-        e2e=ttft.plus(after_first - spread, Wait((spread > 0).astype(float), spread)),
+        e2e=_spread_out(ttft, after_first, spread),
         transfer=crossing,
         payload_bytes=payload,
         relay_tokens=output if on_relay else zero,
@@ -119,7 +126,20 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
         tpot_s=zero + point.token_s,
         worst_gap_s=gap,
         decode_spread_s=spread,
+        tpot_most_s=most,
     )
+
+
+def _batch_spread_s(point: DecodePoint, output_tokens: Array, made_tokens: Array) -> Array:
+    """Spread of the decoding time of tokens made in a pool whose batch comes and goes [s]."""
+    sd = averaged_sd(point.token_sd_s, output_tokens * point.token_s, memory_s=point.holding_s)
+    return np.maximum(made_tokens - 1.0, 0.0) * sd
+
+
+def _spread_out(ttft: LatencySum, after_first_s: Array, spread_s: Array) -> LatencySum:
+    """E2E: TTFT and a decoding time whose spread is read as an exponential part of that mean."""
+    varied = np.minimum(spread_s, after_first_s)
+    return ttft.plus(after_first_s - varied, Wait((varied > 0).astype(float), varied))
 
 
 def interruption_spread_s(decode_s: Array, *, stop_rate_per_s: float, stop: Moments) -> Array:
@@ -158,10 +178,11 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
     ids = near_tokens * settings.token_id_bytes
     payload = problem.payload_bytes(plan.pool(path.prefill), decode_cache=path.decode_cache)
     after_first = np.where(output > 1.0, decoding * np.maximum(output - 1.0, 0.0) / np.maximum(output, 1.0), 0.0)
+    spread = _batch_spread_s(far, output, far_tokens)
     return PathResult(
         path=path,
         ttft=ttft,
-        e2e=ttft.plus(after_first),
+        e2e=_spread_out(ttft, after_first, spread),
         transfer=crossing if path.line is not None else None,
         payload_bytes=payload + ids if path.line is not None else 0.0 * output,
         relay_tokens=near_tokens,
@@ -170,7 +191,9 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
         main_extend_s=unfinished
         * np.maximum(_extend_s(problem, plan, path, states)(relayed.eager_tokens) - far.step_s, 0.0),
         tpot_s=after_first / gaps,
-        decode_spread_s=0.0 * output,
+        decode_spread_s=spread,
+        tpot_most_s=(near_tokens * near.cap_token_s + far_tokens * far.cap_token_s + unfinished * passed.gap_s)
+        / np.maximum(output, 1.0),
         worst_gap_s=np.maximum(np.where(unfinished > 0, passed.gap_s, 0.0), max(near.cap_step_s, far.cap_step_s)),
     )
 

@@ -72,6 +72,8 @@ class DecodePoint:
     utilization: float
     """Request rate over the largest rate that full batches can serve."""
     wait: Wait
+    token_sd_s: float = 0.0
+    """Standard deviation of the time per token at a moment, as the batch comes and goes."""
 
 
 def step_curve(instance: DecodingInstance, *, context_tokens: float, largest_batch: int) -> StepCurve:
@@ -149,7 +151,7 @@ def decode_point(
 
     Formula:     b = lambda/n * (O t(b) + x), t(b) = token(b + 1/n) + b t_prefill / O  (Little's law, fixed point);
                  utilization = lambda (O token(cap) + x + cap t_prefill) / (n cap);
-                 slot wait = slot_delay_probability and the tail of G/G/c with c = n cap servers
+                 slot wait = slot_occupancy and the tail of G/G/c with c = n cap servers
     Parameters:  curve, cap of an instance; instances n; request_rate_rps lambda; tokens_per_request O that are
                  made here; extra_holding_s x: time a slot is kept without making tokens; prefill_s: mean prefill
                  work per request that interrupts decoding here (aggregated pools); holding_scv of O t(b) + x
@@ -175,7 +177,7 @@ def decode_point(
     seen = min(max(batch + 1.0 / instances, 1.0), full)
     interference = batch * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
     cap_interference = full * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
-    wait = OVERLOADED
+    wait, batch_sd = OVERLOADED, 0.0
     if utilization < 1.0:
         slots = instances * full
         wait = pool_wait(
@@ -185,7 +187,7 @@ def decode_point(
             arrival_rate_rps=request_rate_rps,
         )
         if request_rate_rps > 0:
-            chance = slot_delay_probability(
+            occupied = slot_occupancy(
                 request_rate_rps,
                 slots,
                 instances=instances,
@@ -193,7 +195,9 @@ def decode_point(
                 holding_s=holding,
                 utilization=utilization,
             )
-            wait = replace(wait, delay_probability=chance)
+            wait = replace(wait, delay_probability=occupied.delay_probability)
+            batch_sd = occupied.sequences_sd / instances
+    above, below = min(seen + batch_sd, full), max(seen - batch_sd, 1.0)
     return DecodePoint(
         batch=batch if request_rate_rps > 0 else 0.0,
         cap=cap,
@@ -204,31 +208,59 @@ def decode_point(
         holding_s=held,
         utilization=float(utilization),
         wait=wait,
+        token_sd_s=0.5 * (curve.token(above) - curve.token(below)),
     )
 
 
-def slot_delay_probability(
+@dataclass(frozen=True, slots=True)
+class SlotOccupancy:
+    """How full a decoding pool is."""
+
+    delay_probability: float
+    """Chance that every slot is taken."""
+    sequences_sd: float
+    """Standard deviation of the sequences in flight in the whole pool."""
+
+
+def slot_occupancy(
     request_rate_rps: float, slots: int, *, instances: int, nodes: Array, holding_s: Array, utilization: float
-) -> float:
-    """Chance that every slot of a decoding pool is taken, when fewer sequences mean faster steps.
+) -> SlotOccupancy:
+    """Sequences in flight in a decoding pool, when fewer of them mean faster steps.
 
     Formula:     P(k) ~ product over j = 1..k of lambda h(j/n) / j for k <= c; beyond c geometric with ratio rho;
-                 chance = P(c) / (1 - rho) over the sum
+                 chance of delay = P(c) / (1 - rho) over the sum; more than c in the pool decode like c
     Parameters:  request_rate_rps lambda; slots c = instances n x batch cap; holding_s h at batches nodes [s];
                  utilization rho < 1
-    Returns:     probability
+    Returns:     SlotOccupancy
     Raises:      nothing
     Holds when:  sequences are spread evenly; insensitive to the law of answer lengths below c.
     References:  cohen1979 (generalised processor sharing); kleinrock1975, chapter 3
     """
     if slots > _MOST_SLOTS:
-        return float(erlang_c(slots, utilization))
+        return SlotOccupancy(float(erlang_c(slots, utilization)), float(np.sqrt(utilization * slots)))
     taken = np.arange(1, slots + 1, dtype=float)
     held = np.interp(taken / instances, nodes, holding_s)
     log_weight = np.concatenate([[0.0], np.cumsum(np.log(request_rate_rps * held / taken))])
     weight = np.exp(log_weight - log_weight.max())
-    full = weight[-1] / (1.0 - utilization)
-    return float(full / (weight[:-1].sum() + full))
+    weight[-1] /= 1.0 - utilization
+    weight /= weight.sum()
+    states = np.arange(slots + 1, dtype=float)
+    mean = float(weight @ states)
+    return SlotOccupancy(float(weight[-1]), float(np.sqrt(max(weight @ states**2 - mean**2, 0.0))))
+
+
+def averaged_sd(sd: float, lasts_s: Array, *, memory_s: float) -> Array:
+    """Standard deviation of an average over a time, of something that fluctuates with a memory.
+
+    Formula:     sd sqrt(2 (x - 1 + exp(-x)) / x^2),  x = time / memory
+    Parameters:  sd at a moment; lasts_s, shape (classes,) [s]; memory_s [s]
+    Returns:     shape (classes,), at most sd
+    Raises:      nothing
+    Holds when:  correlation falls exponentially with the memory; the batch of a pool forgets in one holding time.
+    References:  law2015, chapter 4
+    """
+    x = np.maximum(np.asarray(lasts_s, dtype=float) / max(memory_s, 1e-12), 1e-6)
+    return np.asarray(sd * np.sqrt(np.minimum(2.0 * (x - 1.0 + np.exp(-x)) / x**2, 1.0)))
 
 
 def _first_crossing(x: Array, y: Array) -> float:
