@@ -13,6 +13,7 @@ _SCAN = (np.arange(1, 20) / 20.0) ** 2
 """Where a first look divides the bracket; latencies gather near their lower end."""
 _STEPS = 40
 _RELATIVE_TOLERANCE = 1e-5
+_LEAST = 1e-12
 _CLOSE = 1e-6
 """Share of requests by which a quantile may be missed."""
 
@@ -20,7 +21,7 @@ _CLOSE = 1e-6
 def mixture_quantiles(latency: PreparedLatency, weight: Array, *, quantiles: Array) -> Array:
     """Times that given shares of a weighted mixture do not exceed.
 
-    Formula:     sum_k w_k F_k(t) = q, solved for t by bracketing (regula falsi, Illinois)
+    Formula:     sum_k w_k F_k(t) = q, solved for t by bracketing (log-linear interpolation and halving)
     Parameters:  latency and weight >= 0, both of shape (groups, rows), weight in any scale;
                  quantiles in (0, 1), shape (q,)
     Returns:     shape (groups, q) [s]; inf where the share is never reached; nan for a group without weight
@@ -63,12 +64,14 @@ def mixture_quantiles(latency: PreparedLatency, weight: Array, *, quantiles: Arr
             width = hi - lo
             if np.all((width <= _RELATIVE_TOLERANCE * hi) | (g_hi <= _CLOSE) | unreached | at_lo):
                 break
-            # every third step halves, so that the bracket shrinks across jumps of the distribution too
             middle = 0.5 * (lo + hi)
             if step % 3 != 2:
-                slope = g_hi - g_lo
-                middle = np.where(slope > 0, hi - g_hi * width / np.where(slope > 0, slope, 1.0), middle)
-                middle = np.clip(middle, lo + 1e-2 * width, hi - 1e-2 * width)
+                # what is not covered falls nearly exponentially: interpolate its logarithm. Every third step halves,
+                # so that the bracket shrinks across jumps of the distribution too
+                left = 1.0 - quantiles
+                fall = np.log(np.maximum(left - g_lo, _LEAST) / np.maximum(left - g_hi, _LEAST))
+                part = np.log(np.maximum(left - g_lo, _LEAST) / left) / np.where(fall > 0, fall, 1.0)
+                middle = np.where(fall > 0, lo + width * np.clip(part, 1e-3, 1.0 - 1e-3), middle)
             g_middle = covered(middle) - quantiles
             above = g_middle >= 0.0
             hi, g_hi = np.where(above, middle, hi), np.where(above, g_middle, g_hi)
