@@ -2,6 +2,7 @@
 
 - docs/cli.md        help texts of all commands
 - docs/profiles.md   every key of every kind of YAML file
+- docs/defaults.md   every default
 - docs/formulas.md   every formula, from the docstrings
 - docs/json.md       keys of plan files (the table)
 - README.md          the real output of ``pddplan size``
@@ -11,10 +12,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
+import inspect
 import io
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -183,6 +187,64 @@ def _sections(docstring: str) -> dict[str, str]:
     return {name: text.strip() for name, text in found.items()}
 
 
+def defaults_page() -> str:
+    """Every default that no file has to state, with what it does."""
+    from pddplan.domain.sites import Finance, Line
+    from pddplan.domain.workload import OddTraffic
+    from pddplan.evaluate.settings import SETTING_SOURCES, Settings
+    from pddplan.optimize.objective import Limits
+
+    parts = [
+        "# Defaults and what they do",
+        "",
+        "Generated from the code (`make docs`). What a file does not say is taken from here; each run lists those it",
+        "leaned on under ASSUMPTIONS. Efficiencies have their own files in `hardware_profiles/efficiency/`.",
+    ]
+    for title, record, how in (
+        ("Behaviour of the serving system", Settings, "Python: `Settings(...)`."),
+        ("Search", Limits, "Options of `pddplan size`; Python: `Limits(...)`."),
+        ("Finance", Finance, "Section `finance` of a sites file, or a finance profile."),
+        ("Lines", Line, "Section `lines` of a sites file (there with units in the key: `tcp_window_mib`, `rtt_ms`)."),
+        ("Odd traffic", OddTraffic, "Section `odd_traffic` of a workload file."),
+    ):
+        parts += [
+            "",
+            f"## {title}",
+            "",
+            how,
+            "",
+            "| name | default | what it does | basis and source |",
+            "| --- | --- | --- | --- |",
+        ]
+        sentences = _sentences(record)
+        for spec in dataclasses.fields(record):
+            if spec.default is dataclasses.MISSING:
+                continue
+            basis = SETTING_SOURCES.get(spec.name) if record is Settings else None
+            source = f"{basis[0].label}: {basis[1]}" + (f" (range {basis[2]})" if basis[2] else "") if basis else ""
+            shown = f"{spec.default:g}" if isinstance(spec.default, float) else f"{spec.default}"
+            parts.append(f"| `{spec.name}` | {shown} | {sentences.get(spec.name, '')} | {source} |")
+    return "\n".join(parts) + "\n"
+
+
+def _sentences(record: type) -> dict[str, str]:
+    """The string below each field of a dataclass."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(record)))
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, text in zip(node.body, node.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+            ):
+                found[field.target.id] = " ".join(str(text.value.value).split())
+    return found
+
+
 def json_table() -> str:
     from pddplan.report.json_schema import plan_keys
 
@@ -212,6 +274,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "cli.md": cli_page(),
         ROOT / "docs" / "profiles.md": profiles_page(),
         ROOT / "docs" / "formulas.md": formulas_page(),
+        ROOT / "docs" / "defaults.md": defaults_page(),
         json_page: with_block(json_page.read_text(encoding="utf-8"), "keys", json_table()),
         readme: with_block(readme.read_text(encoding="utf-8"), "size", size_block()),
     }
