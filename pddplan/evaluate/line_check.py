@@ -10,6 +10,7 @@ from pddplan.domain.outcome import Percentiles
 from pddplan.domain.sites import Line, Tier
 from pddplan.domain.workload import Array, RequestClasses, Workload
 from pddplan.evaluate.problem import KvBytes
+from pddplan.evaluate.settings import Settings
 from pddplan.evaluate.stages import LineState, line_state
 from pddplan.paths.handover import token_id_payload_bytes
 from pddplan.paths.mixture import mixture_percentiles
@@ -112,6 +113,10 @@ class LineCheck:
     handover_ids_bytes: float
     handover_kv_bytes: float
     """KV of the same tokens, windows and state included."""
+    handover_kv: Percentiles
+    """Time to send that KV on the chosen tier at peak."""
+    handover_ids_s: float
+    """Time of an Extend-Decode hand-over without main decode's own step: RTT/2 and the engines."""
 
 
 def check_line(
@@ -123,13 +128,14 @@ def check_line(
     count: int = 1,
     drc: bool = True,
     ceiling: float = CEILING,
-    token_id_bytes: float = 15.0,
+    settings: Settings | None = None,
 ) -> LineCheck:
     """Judge a line by its traffic alone: transfers arrive independently, as if prefill pools were large.
 
     ``gbps`` picks the tier that the tables by class and hit rate are made for; a rate that is not on the ladder
     is judged without a price.
     """
+    behaviour = settings or Settings()
     classes = workload.classes
     sent = classes.miss_decode_tokens if drc else classes.input_tokens
     payload = np.asarray(kv.increment_bytes(total_tokens=classes.input_tokens, missing_tokens=sent), dtype=float)
@@ -183,9 +189,21 @@ def check_line(
         if chosen is not None
         else (),
         ttft_promises_s=_of_promises(workload, chosen),
-        handover_ids_bytes=float(token_id_payload_bytes(HANDOVER_TOKENS, token_id_bytes=token_id_bytes)),
+        handover_ids_bytes=float(token_id_payload_bytes(HANDOVER_TOKENS, token_id_bytes=behaviour.token_id_bytes)),
         handover_kv_bytes=float(example[0]),
+        handover_kv=_alone(line, chosen, workload, payload, example=example, rate_rps=peak),
+        handover_ids_s=0.5 * line.rtt_s + behaviour.handover_overhead_s,
     )
+
+
+def _alone(
+    line: Line, chosen: TierCheck | None, workload: Workload, payload: Array, *, example: Array, rate_rps: float
+) -> Percentiles:
+    """Times of one more payload among the traffic of the chosen tier."""
+    if chosen is None:
+        return NO_TRANSFER
+    state = _state(line, chosen.gbps, workload, payload, rate_rps=rate_rps, count=chosen.count)
+    return transfer_percentiles(state, example, np.ones(1))
 
 
 def _of_promises(workload: Workload, chosen: TierCheck | None) -> tuple[tuple[str, float, float], ...]:

@@ -99,7 +99,9 @@ def _bytes(check: LineCheck, width: int) -> list[str]:
         if math.isfinite(taken)
     ]
     ids = f"Hand-over of {HANDOVER_TOKENS:.0f} tokens: ids {_bytes_text(check.handover_ids_bytes)}, "
-    ids += f"their KV {_bytes_text(check.handover_kv_bytes)}."
+    ids += f"their KV {_bytes_text(check.handover_kv_bytes)}. "
+    ids += f"Ids take {seconds(check.handover_ids_s)} and a step of main decode, steadily; KV takes "
+    ids += f"{_times(check.handover_kv)} (P50 / P90 / P99) on the line, and a copy into the device."
     return [row for text in (said, cut, ids, *effect) for row in paragraph(text, width=width)]
 
 
@@ -257,6 +259,8 @@ def line_check_json(check: LineCheck) -> dict[str, Any]:
             "tokens": HANDOVER_TOKENS,
             "token_ids_bytes": check.handover_ids_bytes,
             "kv_bytes": check.handover_kv_bytes,
+            "kv_s": _percentiles_json(check.handover_kv),
+            "token_ids_s": check.handover_ids_s,
         },
         "chosen": _tier_json(check.chosen) if check.chosen is not None else None,
         "tiers": [_tier_json(tier) for tier in check.tiers],
