@@ -15,17 +15,20 @@ from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap, prefill_servers
-from pddplan.optimize.data import OwnedChips, PoolOption, ProgramData, Quantile
+from pddplan.optimize.data import LineOption, OwnedChips, PoolOption, ProgramData, Quantile
 from pddplan.optimize.judge import COVERAGE_MARGIN
 from pddplan.optimize.levels import Levels, LineLevel
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import TPOT_QUANTILE, Mix, Points, e2e_rows, first_mix, line_options, pools_of, ttft_rows
-from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools
+from pddplan.optimize.reduction import Reduced, Ways, reduce_candidates, with_relays
+from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools, path_count, ways_of
 from pddplan.units import WATTS_PER_KW
 
 INSTANCES_BEYOND_NEED = 2.0
 """A pool may grow to this multiple of what its load needs (waits and E2E promises may ask for spare)."""
 LARGEST_POOL = 100_000
+MOST_PATHS = 200
+"""Beyond this a linear program over all candidates first says which pools are worth a search."""
 BUSIEST = 0.9995
 """No pool or line is planned busier, whatever the ceiling asked for: at 1 waits never end."""
 SHAPES_PER_CHIP = 3
@@ -47,35 +50,92 @@ def build(
     able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
     cost = {pool.id: _instance_cost(problem, pool) for pool in able}
     pools = _undominated(problem, able, alone, cost)
-    pools, paths = _connected(pools, candidate_paths(problem.sites, topology, pools))
-    if not paths:
+    bound = math.inf
+    ways = ways_of(problem.sites, topology, pools)
+    if path_count(topology, pools, ways) > MOST_PATHS:
+        reduced, bound = _reduced(problem, pools, ways, alone, cost, objective=objective, limits=limits)
+        if not reduced.feasible:
+            return None
+        kept = with_relays(pools, reduced, cost)
+        pools = tuple(pool for pool in pools if pool.id in kept)
+        paths = [p for p in candidate_paths(problem.sites, topology, pools) if _worth_it(p, pools, reduced)]
+    else:
+        paths = list(candidate_paths(problem.sites, topology, pools))
+    pools, drawn = _connected(pools, paths)
+    if not drawn:
         return None
-    return with_mix(problem, pools, paths, first_mix(problem, pools, paths), objective=objective, limits=limits)
+    mix = first_mix(problem, pools, drawn)
+    return with_mix(problem, pools, drawn, mix, objective=objective, limits=limits, bound=bound)
+
+
+def _reduced(
+    problem: Problem,
+    pools: Sequence[Pool],
+    ways: Ways,
+    mix: Mix,
+    cost: Mapping[str, float],
+    *,
+    objective: Objective,
+    limits: Limits,
+) -> tuple[Reduced, float]:
+    """The pools worth a search, and the score that no plan of any pools exceeds."""
+    lowest, highest = _rates(problem, pools, objective=objective, limits=limits)
+    used_lines = sorted({line for targets in ways.values() for _, line in targets if line is not None})
+    most = objective.kind == "rps"
+
+    def program(rate_rps: float, *, inventory: bool) -> Reduced:
+        return reduce_candidates(
+            problem,
+            pools,
+            ways=ways,
+            options=_options(problem, used_lines, limits),
+            mix=mix,
+            cost=cost,
+            ceiling=min(limits.max_utilization, BUSIEST),
+            rate_rps=rate_rps,
+            most_requests=most,
+            budget=objective.budget_per_month,
+            credit=sum(kind.count * kind.credit_per_chip for kind in _owned(problem, pools)),
+            time_limit_s=0.4 * limits.time_limit_s,
+            inventory=inventory,
+        )
+
+    reduced = program(highest, inventory=True)
+    if most:
+        return reduced, reduced.rate_bound_rps if reduced.rate_bound_rps is not None else math.inf
+    if lowest == highest:
+        return reduced, -reduced.cost_bound if reduced.cost_bound is not None else math.inf
+    # at any rate: cost per request is least where inventory does not bind
+    free = program(highest, inventory=False)
+    return reduced, highest / free.cost_bound if free.cost_bound else math.inf
+
+
+def _worth_it(path: Path, pools: Sequence[Pool], reduced: Reduced) -> bool:
+    """Keep paths inside a site, and those across that the linear program uses (or did not judge)."""
+    if path.line is None or not reduced.ways:
+        return True
+    site = next(pool.site for pool in pools if pool.id == path.decode)
+    return (path.prefill, site) in reduced.ways
 
 
 def with_mix(
-    problem: Problem, pools: Sequence[Pool], paths: Sequence[Path], mix: Mix, *, objective: Objective, limits: Limits
+    problem: Problem,
+    pools: Sequence[Pool],
+    paths: Sequence[Path],
+    mix: Mix,
+    *,
+    objective: Objective,
+    limits: Limits,
+    bound: float = math.inf,
 ) -> Points:
     """The operating model of given candidates under a given mix."""
-    lowest, highest = _rates(problem, pools, mix, objective=objective, limits=limits)
+    lowest, highest = _rates(problem, pools, objective=objective, limits=limits)
     cost = {pool.id: _instance_cost(problem, pool) for pool in pools}
     used_lines = {path.line for path in paths if path.line is not None}
-    prices = {
-        (line.id, tier.gbps): line_monthly_cost(line, tier.gbps, sites=problem.sites)
-        for line in problem.sites.lines.values()
-        if line.id in used_lines
-        for tier in line.tiers
-    }
     data = ProgramData(
         weight=problem.workload.classes.weight,
         pools=(),
-        lines=line_options(
-            problem,
-            lines=sorted(used_lines),
-            max_utilization=min(limits.max_line_utilization, BUSIEST),
-            cost=prices,
-            survive_loss=limits.survive_line_loss,
-        ),
+        lines=_options(problem, sorted(used_lines), limits),
         routes=(),
         promises=tuple(promise_rows(problem)),
         min_rate_rps=lowest,
@@ -88,9 +148,24 @@ def with_mix(
         budget=objective.budget_per_month,
         max_chips=limits.max_chips,
     )
-    points = Points(problem, tuple(pools), tuple(paths), data, mix)
+    points = Points(problem, tuple(pools), tuple(paths), data, mix, bound)
     points.data = _with_pools(points, cost, limits=limits)
     return points
+
+
+def _options(problem: Problem, lines: Sequence[str], limits: Limits) -> tuple[LineOption, ...]:
+    prices = {
+        (line, tier.gbps): line_monthly_cost(problem.sites.lines[line], tier.gbps, sites=problem.sites)
+        for line in lines
+        for tier in problem.sites.lines[line].tiers
+    }
+    return line_options(
+        problem,
+        lines=lines,
+        max_utilization=min(limits.max_line_utilization, BUSIEST),
+        cost=prices,
+        survive_loss=limits.survive_line_loss,
+    )
 
 
 def promise_rows(problem: Problem) -> list[Quantile]:
@@ -144,9 +219,7 @@ def _with_pools(points: Points, cost: Mapping[str, float], *, limits: Limits) ->
     return replace(data, pools=tuple(options))
 
 
-def _rates(
-    problem: Problem, pools: Sequence[Pool], mix: Mix, *, objective: Objective, limits: Limits
-) -> tuple[float, float]:
+def _rates(problem: Problem, pools: Sequence[Pool], *, objective: Objective, limits: Limits) -> tuple[float, float]:
     """Lowest and highest rate a plan may serve."""
     demand = problem.workload.arrival.rate_rps
     if objective.kind == "rps":

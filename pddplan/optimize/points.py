@@ -7,6 +7,7 @@ up to date from each plan found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -77,6 +78,8 @@ class Points:
     paths: tuple[Path, ...]
     data: ProgramData
     mix: Mix
+    bound: float = math.inf
+    """Score that no plan of all candidates exceeds (those left out before included); inf = nothing was left out."""
     _by_id: dict[str, Pool] = field(default_factory=dict)
     _pool_states: dict[tuple[str, PoolLevel], tuple[PrefillState | None, DecodePoint | None]] = field(
         default_factory=dict

@@ -63,8 +63,9 @@ def search_plans(
             points,
             search_objective(objective),
             max(remaining, _LEAST_TIME_S),
-            limits.gap,
+            limits.gap if math.isinf(points.bound) else max(limits.gap, limits.acceptable_gap),
             acceptable_gap=max(limits.gap, limits.acceptable_gap),
+            known_bound=points.bound,
             start=start,
         ).run()
         if result.best is None:
@@ -80,7 +81,9 @@ def search_plans(
         ):
             break
         mix = mix_of_plan(problem, outcome.plan, before=points.mix, paths=points.paths, pools=points.pools)
-        updated = with_mix(problem, points.pools, points.paths, mix, objective=objective, limits=limits)
+        updated = with_mix(
+            problem, points.pools, points.paths, mix, objective=objective, limits=limits, bound=points.bound
+        )
         if outcome.keeps_promises and same_numbers(points, updated, result.best):
             break
         last_value, points, start = result.value, updated, (result.best,)
@@ -125,7 +128,10 @@ def _evaluated(
         paths=points.paths,
         batches={p.id: points.batch(p.id) for p in points.pools if p.id in points.mix.decode},
     )
-    report = SolverReport(result.solver, result.status, result.gap, round(seconds, 3))
+    gap, status = result.gap, result.status
+    if math.isfinite(points.bound) and result.value:  # candidates were left out: only this bound speaks for all
+        gap = max((points.bound - result.value) / abs(result.value), 0.0)
+    report = SolverReport(result.solver, status, gap, round(seconds, 3))
     return Found(replace(evaluate(problem, plan), solver=report), points, candidate)
 
 

@@ -57,6 +57,8 @@ class Search:
     """Once ``patience`` nodes brought no better plan, a proof this close is enough."""
     patience: int = 40
     max_nodes: int = 20_000
+    known_bound: float = math.inf
+    """Score that no plan exceeds, known beforehand."""
     start: Sequence[Candidate] = ()
     """Plans known beforehand (of another round, or the user's own): judged first."""
     best: Candidate | None = None
@@ -68,6 +70,7 @@ class Search:
     _deadline: float = 0.0
     _open: list[tuple[float, int, Cell]] = field(default_factory=list)
     _ticket: itertools.count[int] = field(default_factory=itertools.count)
+    _current: tuple[float, Cell] | None = None
     _hit_limit: bool = False
     _lost_bound: float = -math.inf
 
@@ -82,7 +85,7 @@ class Search:
         try:
             for candidate in self.start:
                 self._accept_if_feasible(candidate)
-            self._push(math.inf, root_cell(self.model.data))
+            self._push(self.known_bound, root_cell(self.model.data))
             while self._open:
                 key, _, cell = heapq.heappop(self._open)
                 if self._settled(-key):
@@ -91,11 +94,15 @@ class Search:
                     self._push(-key, cell)
                     status = "time limit"
                     break
+                self._current = (-key, cell)
                 self._visit(cell, bound=-key)
+                self._current = None
         except KeyboardInterrupt:
             if self.best is None:
                 raise
             status = "interrupted"
+            if self._current is not None:
+                self._push(*self._current)
         if self._hit_limit and status == "optimal":
             status = "time limit"
         gap = self._proven_gap(status)

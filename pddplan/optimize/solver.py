@@ -92,7 +92,7 @@ def solve(
     with muted_output():
         if name == "HiGHS":
             quick = _WITHOUT_HEURISTICS if program.numVariables() <= SMALL_PROGRAM else {}
-            engine: Any = pulp.HiGHS(
+            engine: Any = (_interruptible() if not quick else pulp.HiGHS)(
                 msg=False,
                 mip=not relax_integers,
                 timeLimit=limit,
@@ -122,6 +122,20 @@ def solve(
     objective = _clean(float(program.objective.value()))
     bound = objective if status is SolveStatus.OPTIMAL and gap == 0 and not absolute_gap else _bound(program, objective)
     return Solved(name, status, objective, bound, values, seconds)
+
+
+def _interruptible() -> Any:
+    """HiGHS that stops at Ctrl-C instead of after its time limit (slower to start: for large programs)."""
+    import pulp
+
+    class Interruptible(pulp.HiGHS):  # type: ignore[misc,unused-ignore]
+        def callSolver(self, lp: Any) -> None:  # noqa: N802 - the name is PuLP's
+            lp.solverModel.HandleKeyboardInterrupt = True
+            lp.solverModel.solve()
+            if "Interrupt" in str(lp.solverModel.getModelStatus()):  # HiGHS keeps the signal to itself
+                raise KeyboardInterrupt
+
+    return Interruptible
 
 
 @contextlib.contextmanager

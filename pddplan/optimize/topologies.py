@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pddplan.domain.plan import Path, PathKind, Pool, Role, Shape
 from pddplan.domain.sites import Sites
 from pddplan.errors import InputError, Problem, did_you_mean
 
+_INSIDE = ("pd", "pd-hetero", "prfaas", "any")
+_ACROSS = ("cross-dc", "cross-dc-drc", "pdd", "prfaas", "any")
 Shapes = Callable[[str, Role], Sequence[Shape]]
 """Shapes an instance of a chip may take in a role, best first."""
 
@@ -88,6 +90,38 @@ def candidate_pools(
 def candidate_paths(sites: Sites, topology: Topology, pools: Sequence[Pool]) -> tuple[Path, ...]:
     """Every path of this topology through the given pools and the lines between their sites."""
     return tuple(path for name in _parts(topology) for path in _paths_of(name, sites, pools))
+
+
+def ways_of(sites: Sites, topology: Topology, pools: Sequence[Pool]) -> dict[str, list[tuple[str, str | None]]]:
+    """Where each prefill pool may send its KV: (site of decode, line or None inside the site)."""
+    decoding = {pool.site for pool in _of(pools, Role.DECODE)}
+    ways: dict[str, list[tuple[str, str | None]]] = {}
+    for pool in _of(pools, Role.PREFILL):
+        ways[pool.id] = []
+        if topology.name in _INSIDE and pool.site in decoding:
+            ways[pool.id].append((pool.site, None))
+        if topology.name in _ACROSS:
+            for other in sorted(decoding - {pool.site}):
+                ways[pool.id] += [(other, line) for line in _lines_between(sites, pool.site, other)]
+    return ways
+
+
+def path_count(topology: Topology, pools: Sequence[Pool], ways: Mapping[str, Sequence[tuple[str, str | None]]]) -> int:
+    """How many paths candidate_paths would give, without drawing them."""
+    decoders, relays = _per_site(pools, Role.DECODE), _per_site(pools, Role.RELAY)
+    by_id = {pool.id: pool for pool in pools}
+    total = len(_of(pools, Role.AGGREGATED))
+    for pool_id, targets in ways.items():
+        beside = relays.get(by_id[pool_id].site, 0) if Role.RELAY in topology.roles else 0
+        total += beside + sum(decoders.get(site, 0) * (1 + (beside if line else 0)) for site, line in targets)
+    return total
+
+
+def _per_site(pools: Sequence[Pool], role: Role) -> dict[str, int]:
+    count: dict[str, int] = {}
+    for pool in _of(pools, role):
+        count[pool.site] = count.get(pool.site, 0) + 1
+    return count
 
 
 def _parts(topology: Topology) -> tuple[str, ...]:

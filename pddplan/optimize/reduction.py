@@ -1,0 +1,260 @@
+"""Large questions: a linear program over all candidates gives a bound for every plan, and the few pools worth a search.
+
+Paths grow with the square of the pools, so with many sites and chips they are not written down at all. Instead
+flows go from prefill pools to sites and from sites to decode pools; instances and lines may be fractions, pools
+wait for nothing and relays cost nothing. Every plan is a solution of this program, so none is better than its
+optimum; and pools that it leaves empty are rarely part of a good plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pddplan.domain.plan import Pool, Role
+from pddplan.domain.workload import Array
+from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.stages import decode_cap, prefill_servers
+from pddplan.optimize.data import LineOption
+from pddplan.optimize.points import Mix, e2e_rows, ttft_rows
+from pddplan.optimize.solver import solve
+from pddplan.units import GIGA, KILO
+
+if TYPE_CHECKING:
+    import pulp
+
+USED = 1e-6
+"""Load in instances from which a pool counts as used."""
+_LEAST_TIME_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What the linear program over all candidates says."""
+
+    pools: frozenset[str]
+    ways: frozenset[tuple[str, str]]
+    """(prefill pool, site of decode) that carry anything."""
+    cost_bound: float | None
+    """No plan at the rate costs less per month; None when the program was not solved."""
+    rate_bound_rps: float | None
+    feasible: bool
+
+
+Ways = Mapping[str, Sequence[tuple[str, str | None]]]
+"""Per prefill pool: (site of decode, line or None) it may send to."""
+if TYPE_CHECKING:
+    Terms = list[tuple[pulp.LpVariable, float]]
+    Send = dict[tuple[str, int, int], pulp.LpVariable]
+    Take = dict[tuple[str, int], pulp.LpVariable]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbers:
+    """Per pool: work per class [instance-seconds], monthly cost per busy instance, chips per busy instance."""
+
+    work: Mapping[str, Array]
+    cost: Mapping[str, float]
+    chips: Mapping[str, float]
+    in_time: Mapping[str, Mapping[str, Array]]
+    """Per prefilling pool and promise: 1 where prefill alone keeps it."""
+
+
+def reduce_candidates(
+    problem: Problem,
+    pools: Sequence[Pool],
+    *,
+    ways: Ways,
+    options: Sequence[LineOption],
+    mix: Mix,
+    cost: Mapping[str, float],
+    ceiling: float,
+    rate_rps: float,
+    most_requests: bool,
+    budget: float | None,
+    credit: float,
+    time_limit_s: float,
+    inventory: bool = True,
+) -> Reduced:
+    """Solve the linear program: least cost at a rate, or most requests within budget and inventory.
+
+    ``ways`` gives per prefill pool the (site of decode, line or None) it may send to; ``credit`` is what owned
+    chips may save at most.
+    """
+    import pulp
+
+    numbers = _numbers(problem, pools, mix, cost, ceiling)
+    weight = problem.workload.classes.weight
+    classes = [k for k in range(weight.size) if weight[k] > 0]
+    program = pulp.LpProblem("all_candidates", pulp.LpMaximize if most_requests else pulp.LpMinimize)
+    rate = pulp.LpVariable("R", 0 if most_requests else rate_rps, rate_rps)
+    send = {
+        (pool_id, at, k): pulp.LpVariable(f"x_{p}_{at}_{k}", 0)
+        for p, (pool_id, targets) in enumerate(ways.items())
+        for at in range(len(targets))
+        for k in classes
+    }
+    take = {
+        (pool.id, k): pulp.LpVariable(f"z_{p}_{k}", 0)
+        for p, pool in enumerate(pools)
+        if pool.role in (Role.DECODE, Role.AGGREGATED)
+        for k in classes
+    }
+    load = _loads(numbers, send, take)
+    lines = _line_loads(problem, pools, ways, send)
+    per_byte = _line_prices(options)
+    spent: dict[pulp.LpVariable, float] = {}  # a flow may pay for its pool and for its line
+    for pool_id, terms in load.items():
+        for variable, work in terms:
+            spent[variable] = spent.get(variable, 0.0) + work * numbers.cost[pool_id] / KILO
+    for line, terms in lines.items():
+        for variable, payload in terms:
+            spent[variable] = spent.get(variable, 0.0) + payload * per_byte[line] / KILO
+    total = pulp.LpAffineExpression(spent)
+    program += (1.0 * rate) if most_requests else total
+    if budget is not None:
+        program += total <= (budget + credit) / KILO
+    _balance(program, pools, ways=ways, send=send, take=take, rate=rate, weight=weight, classes=classes)
+    if inventory:
+        _inventory(program, problem, pools, numbers, load)
+    _coverage(program, problem, numbers, send=send, take=take, rate=rate)
+    for line, terms in lines.items():
+        most = max(o.capacity_bytes_per_s for o in options if o.line == line)
+        program += pulp.LpAffineExpression([(v, c / GIGA) for v, c in terms]) <= most / GIGA
+    solved = solve(program, time_limit_s=max(time_limit_s, _LEAST_TIME_S), relax_integers=True)
+    if not solved.has_plan:
+        out_of_time = solved.status.value == "time limit"
+        return Reduced(frozenset(p.id for p in pools), frozenset(), None, None, feasible=out_of_time)
+    used = {pool_id for pool_id, terms in load.items() if sum(solved.values[v.name] * c for v, c in terms) > USED}
+    carried = {
+        (pool_id, ways[pool_id][at][0]) for (pool_id, at, _), v in send.items() if solved.values[v.name] > USED * 1e-3
+    }
+    return Reduced(
+        frozenset(used),
+        frozenset(carried),
+        None if most_requests else max(solved.objective * KILO - credit, 0.0),
+        solved.objective if most_requests else None,
+        feasible=True,
+    )
+
+
+def with_relays(pools: Sequence[Pool], reduced: Reduced, cost: Mapping[str, float]) -> set[str]:
+    """The pools worth a search, and beside each sending prefill pool the cheapest relay of its site."""
+    kept = set(reduced.pools)
+    by_id = {pool.id: pool for pool in pools}
+    for site in {by_id[pool_id].site for pool_id, target in reduced.ways if target != by_id[pool_id].site}:
+        relays = [pool.id for pool in pools if pool.site == site and pool.role is Role.RELAY]
+        if relays:
+            kept.add(min(relays, key=lambda pool_id: (cost[pool_id], pool_id)))
+    return kept
+
+
+def _numbers(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float], ceiling: float) -> _Numbers:
+    output = problem.workload.classes.output_tokens
+    rows = [*ttft_rows(problem.workload.promises), *e2e_rows(problem.workload.promises)]
+    work: dict[str, Array] = {}
+    in_time: dict[str, dict[str, Array]] = {}
+    for pool in pools:
+        if pool.role is Role.PREFILL:
+            work[pool.id] = problem.prefill_s(pool) / prefill_servers(problem, pool, instances=1)
+        elif pool.role is not Role.RELAY:
+            decode = mix.decode[pool.id]
+            batch = max(decode_cap(problem, pool, decode).batch, 1)
+            work[pool.id] = output * problem.curve(pool, decode).token(batch) / batch
+            if pool.role is Role.AGGREGATED:
+                work[pool.id] = work[pool.id] + problem.prefill_s(pool)
+        if pool.role in (Role.PREFILL, Role.AGGREGATED):
+            times = problem.prefill_s(pool)
+            in_time[pool.id] = {row: (times <= limit).astype(float) for row, _, limit in rows}
+    return _Numbers(
+        work,
+        {pool.id: cost[pool.id] / ceiling for pool in pools},
+        {pool.id: pool.shape.chips / ceiling for pool in pools},
+        in_time,
+    )
+
+
+def _loads(numbers: _Numbers, send: Send, take: Take) -> dict[str, Terms]:
+    load: dict[str, Terms] = {pool_id: [] for pool_id in numbers.work}
+    for (pool_id, _, k), variable in send.items():
+        load[pool_id].append((variable, float(numbers.work[pool_id][k])))
+    for (pool_id, k), variable in take.items():
+        load[pool_id].append((variable, float(numbers.work[pool_id][k])))
+    return load
+
+
+def _line_loads(problem: Problem, pools: Sequence[Pool], ways: Ways, send: Send) -> dict[str, Terms]:
+    by_id = {pool.id: pool for pool in pools}
+    loads: dict[str, Terms] = {}
+    for (pool_id, at, k), variable in send.items():
+        _, line = ways[pool_id][at]
+        if line is not None:
+            payload = problem.payload_bytes(by_id[pool_id], decode_cache=True)[k]
+            loads.setdefault(line, []).append((variable, float(payload)))
+    return loads
+
+
+def _line_prices(options: Sequence[LineOption]) -> dict[str, float]:
+    prices: dict[str, float] = {}
+    for option in options:
+        price = option.monthly_cost / option.capacity_bytes_per_s
+        prices[option.line] = min(prices.get(option.line, price), price)
+    return prices
+
+
+def _balance(
+    program: pulp.LpProblem,
+    pools: Sequence[Pool],
+    *,
+    ways: Ways,
+    send: Send,
+    take: Take,
+    rate: pulp.LpVariable,
+    weight: Array,
+    classes: Sequence[int],
+) -> None:
+    import pulp
+
+    sites = dict.fromkeys(pool.site for pool in pools)
+    arriving: dict[tuple[str, int], Terms] = {(site, k): [] for site in sites for k in classes}
+    served: dict[int, Terms] = {k: [] for k in classes}
+    for (pool_id, at, k), variable in send.items():
+        arriving[ways[pool_id][at][0], k].append((variable, 1.0))
+        served[k].append((variable, 1.0))
+    for pool in pools:
+        for k in classes:
+            if pool.role is Role.DECODE:
+                arriving[pool.site, k].append((take[pool.id, k], -1.0))
+            elif pool.role is Role.AGGREGATED:
+                served[k].append((take[pool.id, k], 1.0))
+    for terms in arriving.values():
+        if terms:
+            program += pulp.LpAffineExpression(terms) == 0
+    for k, terms in served.items():
+        program += pulp.LpAffineExpression([*terms, (rate, -float(weight[k]))]) == 0
+
+
+def _inventory(
+    program: pulp.LpProblem, problem: Problem, pools: Sequence[Pool], numbers: _Numbers, load: Mapping[str, Terms]
+) -> None:
+    import pulp
+
+    for site in problem.sites.sites.values():
+        for chip in site.chips.values():
+            mine = [p for p in pools if (p.site, p.chip) == (site.id, chip.chip) and p.id in load]
+            if chip.max_chips is not None and mine:
+                terms = [(v, c * numbers.chips[p.id]) for p in mine for v, c in load[p.id]]
+                program += pulp.LpAffineExpression(terms) <= chip.max_chips
+
+
+def _coverage(
+    program: pulp.LpProblem, problem: Problem, numbers: _Numbers, *, send: Send, take: Take, rate: pulp.LpVariable
+) -> None:
+    import pulp
+
+    rows = [*ttft_rows(problem.workload.promises), *e2e_rows(problem.workload.promises)]
+    for row, quantile, _ in rows:
+        terms = [(v, float(numbers.in_time[p][row][k])) for (p, _, k), v in send.items()]
+        terms += [(v, float(numbers.in_time[p][row][k])) for (p, k), v in take.items() if p in numbers.in_time]
+        program += pulp.LpAffineExpression([*terms, (rate, -quantile)]) >= 0
