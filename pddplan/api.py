@@ -22,6 +22,7 @@ from pddplan.questions import DEFAULT_WORKLOAD as DEFAULT_WORKLOAD
 from pddplan.questions import known_chip as known_chip
 from pddplan.questions import load_inputs as load_inputs
 from pddplan.questions import problem_of as problem_of
+from pddplan.questions import settings_of as settings_of
 from pddplan.questions import shapes_of as shapes_of
 from pddplan.questions import with_link as with_link
 from pddplan.questions import with_shapes as with_shapes

@@ -150,6 +150,35 @@ def shapes_of(inputs: Inputs) -> Callable[[str, Role], Sequence[Shape]]:
     return shapes
 
 
+def settings_of(pairs: Sequence[str]) -> Settings:
+    """Settings from texts such as ``overlap=layerwise``; those left out keep their defaults.
+
+    Raises:  InputError for an unknown name or a value of the wrong kind.
+    """
+    from dataclasses import fields
+
+    from pddplan.evaluate.settings import Settings
+
+    known = {spec.name: getattr(Settings(), spec.name) for spec in fields(Settings)}
+    given: dict[str, object] = {}
+    faults = ProblemList()
+    for pair in pairs:
+        name, found, text = pair.partition("=")
+        if not found or name not in known:
+            faults.add(
+                f"{pair!r} sets nothing{did_you_mean(name, known)}",
+                fix=f"write NAME=VALUE with one of: {', '.join(known)}",
+                where="--set",
+            )
+            continue
+        try:
+            given[name] = text if isinstance(known[name], str) else float(text)
+        except ValueError:
+            faults.add(f"{name} must be a number, got {text!r}", fix=f"write {name}={known[name]}", where="--set")
+    faults.raise_if_any()
+    return replace(Settings(), **given)  # type: ignore[arg-type]
+
+
 def known_chip(sites: Sites, chip: str) -> str:
     """Id of a chip that some site offers.
 

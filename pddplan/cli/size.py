@@ -67,6 +67,12 @@ def size(
     weights: Annotated[str | None, typer.Option("--weights", help="Weights dtype, e.g. bf16, fp8.")] = None,
     kv: Annotated[str | None, typer.Option("--kv", help="KV cache dtype, e.g. bf16, fp8.")] = None,
     mtp: Annotated[int, typer.Option("--mtp", min=0, max=16, help="Draft tokens per step (0 = MTP off).")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Setting of the evaluator, e.g. overlap=layerwise (repeatable)."
+        ),
+    ] = None,
     tables: Annotated[
         bool, typer.Option("--tables/--no-tables", help="Let measured latency tables stand in for the formulas.")
     ] = True,
@@ -130,6 +136,7 @@ def size(
                 kv_dtype=kv,
                 speculation_depth=mtp,
                 tables=tables,
+                settings=api.settings_of(settings or ()),
             )
         except InfeasibleError as error:
             if as_json:

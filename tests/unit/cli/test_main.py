@@ -57,6 +57,12 @@ def test_no_arguments_show_help_and_are_bad_usage(capsys: pytest.CaptureFixture[
         (["size", "--profiles", "/nowhere"], "no such folder of profiles"),
         (["size", "--link", "33"], "line 'a-b' has no tier of 33 Gbit/s"),
         (["size", "--chip", "h10-sxm"], "did you mean 'h100-sxm'?"),
+        (["size", "--set", "overlp=layerwise"], "did you mean 'overlap'?"),
+        (
+            ["size", "--set", "overlap=none", "--set", "rdma_latency_s=slow"],
+            "rdma_latency_s must be a number, got 'slow'",
+        ),
+        (["size", "--set", "overlap=always"], "overlap must be one of"),
         (["size", "--shape", "8xTP"], "'8xTP' is no instance shape"),
         (["size", "--rps", "1e308", "--objective", "rps"], "--rps fixes the rate"),
     ],
