@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -38,10 +40,30 @@ class Estimate:
 
 
 def t_quantile(probability: float, degrees: int) -> float:
-    """Quantile of Student's t (scipy is imported here: only simulations pay for it)."""
-    from scipy.special import stdtrit
+    """Quantile of Student's t, without the second that importing scipy's takes.
 
-    return float(stdtrit(degrees, probability))
+    Formula:     exact for one and two degrees; else z + sum_k g_k(z) / degrees^k, z the normal quantile
+                 (Cornish-Fisher expansion to the fourth term)
+    Parameters:  probability in (0, 1); degrees >= 1
+    Returns:     quantile; within 0.2 % of the exact one at 97.5 %
+    Raises:      DomainError below one degree of freedom
+    Holds when:  the probability is not extreme (0.9 to 0.99 and their mirror images).
+    References:  abramowitz1964, 26.7.5
+    """
+    if degrees < 1:
+        raise DomainError("degrees", "must be at least 1", degrees)
+    if degrees == 1:
+        return math.tan(math.pi * (probability - 0.5))
+    if degrees == 2:
+        return (2 * probability - 1) / math.sqrt(2 * probability * (1 - probability))
+    z = NormalDist().inv_cdf(probability)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return float(z + sum(term / degrees**k for k, term in enumerate(terms, start=1)))
 
 
 def statistic(values: Array, quantile: float) -> float:

@@ -13,13 +13,23 @@ def test_interval_by_hand() -> None:
     """Mean 2, standard deviation 1, three values: t(0.975, 2) = 4.3027."""
     got = interval(np.array([1.0, 2.0, 3.0]))
     assert got.value == 2.0
-    assert got.half_width == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
+    assert got.half_width == pytest.approx(4.302653 / math.sqrt(3), rel=1e-5)
     assert got.covers(4.4)
     assert not got.covers(4.6)
 
 
-def test_t_quantile_tends_to_the_normal_one() -> None:
-    assert t_quantile(0.975, 10**6) == pytest.approx(1.959966, rel=1e-5)
+@pytest.mark.parametrize(
+    ("degrees", "exact"),
+    [(1, 12.7062), (2, 4.30265), (3, 3.18245), (4, 2.77645), (9, 2.26216), (19, 2.09302), (10**6, 1.959966)],
+)
+def test_t_quantile_agrees_with_tables(degrees: int, exact: float) -> None:
+    assert t_quantile(0.975, degrees) == pytest.approx(exact, rel=2e-3)
+    assert t_quantile(0.025, degrees) == pytest.approx(-exact, rel=2e-3)
+
+
+def test_t_needs_a_degree_of_freedom() -> None:
+    with pytest.raises(DomainError, match="degrees"):
+        t_quantile(0.975, 0)
 
 
 def test_value_is_that_of_the_whole_sample_not_of_the_batches() -> None:
