@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pddplan.sizing import Inputs
 
 DEFAULT_WORKLOAD = "agentic-64k"
+RATE_RANGE_RPS = (1e-6, 1e9)
 _SHAPE = r"TP[1-9]\d{0,3}(-PP[1-9]\d{0,3})?(-DP[1-9]\d{0,3})?(-EP[1-9]\d{0,3})?"
 
 
@@ -69,6 +70,7 @@ def load_inputs(
     asked = replace(asked, promises=promises)
     if rps is not None:
         asked = asked.at_rate(rps)
+    _check_rate(asked.arrival.rate_rps, where="--rps" if rps is not None else f"{asked.name}: arrival.rate_rps")
     places = sites if sites is not None and not isinstance(sites, (str, Path)) else load_sites(sites)
     if link_gbps is not None:
         places = with_link(places, link_gbps)
@@ -88,6 +90,19 @@ def load_inputs(
         kv_dtype=kv_dtype,
         speculation_depth=speculation_depth,
     )
+
+
+def _check_rate(rate_rps: float, *, where: str) -> None:
+    """A rate that someone may mean; far outside, sums over requests and chips lose their digits."""
+    if not RATE_RANGE_RPS[0] <= rate_rps <= RATE_RANGE_RPS[1]:
+        low, high = RATE_RANGE_RPS
+        raise InputError(
+            Problem(
+                what=f"must lie between {low:g} and {high:g} requests per second, got {rate_rps:g}",
+                fix="give the rate of the whole system",
+                where=where,
+            )
+        )
 
 
 def problem_of(inputs: Inputs) -> Question:

@@ -63,6 +63,8 @@ def test_no_arguments_show_help_and_are_bad_usage(capsys: pytest.CaptureFixture[
             "rdma_latency_s must be a number, got 'slow'",
         ),
         (["size", "--set", "overlap=always"], "overlap must be one of"),
+        (["size", "--rps", "1e308"], "must lie between 1e-06 and 1e+09 requests per second"),
+        (["size", "--rps", "1e-300"], "must lie between 1e-06 and 1e+09 requests per second"),
         (["size", "--shape", "8xTP"], "'8xTP' is no instance shape"),
         (["size", "--rps", "1e308", "--objective", "rps"], "--rps fixes the rate"),
     ],
