@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pddplan.sizing import Inputs
 
 DEFAULT_WORKLOAD = "agentic-64k"
-RATE_RANGE_RPS = (1e-6, 1e9)
+RATE_RANGE_RPS = (1e-4, 1e7)
 _SHAPE = r"TP[1-9]\d{0,3}(-PP[1-9]\d{0,3})?(-DP[1-9]\d{0,3})?(-EP[1-9]\d{0,3})?"
 
 
