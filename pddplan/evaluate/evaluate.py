@@ -12,6 +12,7 @@ from pddplan.domain.workload import Array
 from pddplan.economics.costs import bcr, plan_cost
 from pddplan.evaluate.findings import assumptions, bindings, line_loads, notes, pool_loads, violations
 from pddplan.evaluate.flows import System, system
+from pddplan.evaluate.path_result import PathResult
 from pddplan.evaluate.problem import Problem
 from pddplan.paths.latency import PreparedLatency, stacked
 from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
@@ -94,12 +95,16 @@ def _class_means(values: Array, flow: Array) -> tuple[float, ...]:
 def tpot_percentiles(problem: Problem, solved: System) -> Percentiles:
     """TPOT over requests: (E2E - TTFT) / (O - 1), spread by batches that come and go and by prefills that interrupt."""
     mean = np.array([r.tpot_s for r in solved.results])
-    spread = np.array([r.decode_spread_s for r in solved.results])
-    if not spread.any():
+    if not np.array([r.decode_spread_s for r in solved.results]).any():
         return weighted_percentiles(mean.ravel(), solved.flow_rps.ravel())
-    spread = spread / np.maximum(problem.workload.classes.output_tokens - 1.0, 1.0)
-    most = np.maximum(np.array([r.tpot_most_s for r in solved.results]), mean)
-    values = np.minimum(mean + spread * (EXPONENTIAL_LEVELS[:, None, None] - 1.0), most)
+    values = np.stack([tpot_levels(problem, result) for result in solved.results], axis=1)
     weight = np.broadcast_to(solved.flow_rps, values.shape)
     found = weighted_percentiles(values.ravel(), weight.ravel())
     return replace(found, mean=weighted_percentiles(mean.ravel(), solved.flow_rps.ravel()).mean)
+
+
+def tpot_levels(problem: Problem, result: PathResult) -> Array:
+    """TPOT of one path at evenly spaced levels of its distribution, shape (levels, classes)."""
+    spread = result.decode_spread_s / np.maximum(problem.workload.classes.output_tokens - 1.0, 1.0)
+    most = np.maximum(result.tpot_most_s, result.tpot_s)
+    return np.asarray(np.minimum(result.tpot_s + spread * (EXPONENTIAL_LEVELS[:, None] - 1.0), most))

@@ -323,7 +323,7 @@ def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple
     per_request, latency = 0.0, 0.0
     if pool.role in (Role.PREFILL, Role.AGGREGATED):
         times = problem.prefill_s(pool)
-        beside = prefill_servers(problem, pool, instances=1) if pool.role is Role.PREFILL else 1
+        beside = prefill_servers(problem, pool, instances=1)
         per_request += price * float(weight @ times) / beside
         latency += float(times[weight > 0].max())
     if pool.role is not Role.PREFILL:

@@ -23,6 +23,10 @@ class OperatingModel(Protocol):
     data: ProgramData
     """Everything but routes."""
 
+    def members(self, index: int) -> tuple[tuple[str, ...], str | None]:
+        """Pools and line that a path uses."""
+        ...
+
     def routes(self, levels: Levels, *, used: Array | None = None) -> tuple[Route, ...]:
         """Work, payload and coverage of every path at these levels (empty for paths not ``used``)."""
         ...

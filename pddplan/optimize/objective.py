@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pddplan.errors import InputError, Problem, ProblemList, did_you_mean
 
 KINDS = ("bcr", "cost", "rps")
+SMALLEST_RATE_RPS = 1e-4
+LARGEST_RATE_RPS = 1e7
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,19 @@ class Objective:
         for value, where in ((self.rate_rps, "--rps"), (self.budget_per_month, "--budget")):
             if value is not None and not (math.isfinite(value) and value > 0):
                 faults.add(f"must be a positive number, got {value!r}", fix=f"write {where} 10", where=where)
+        if self.rate_rps is not None:
+            check_rate(self.rate_rps, faults, where="--rps")
         faults.raise_if_any()
+
+
+def check_rate(rate_rps: float, faults: ProblemList, *, where: str) -> None:
+    """Refuse rates at which the program's numbers would leave the range that solvers handle."""
+    if 0 < rate_rps < SMALLEST_RATE_RPS or LARGEST_RATE_RPS < rate_rps < math.inf:
+        faults.add(
+            f"must lie between {SMALLEST_RATE_RPS:g} and {LARGEST_RATE_RPS:g} requests per second, got {rate_rps:g}",
+            fix="give the rate in requests per second, for example 11.5",
+            where=where,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import numpy as np
 from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.coverage import coverage
+from pddplan.evaluate.evaluate import tpot_levels
 from pddplan.evaluate.flows import System, decode_work, decode_works, system
 from pddplan.evaluate.path_result import PathResult, States, path_result
 from pddplan.evaluate.problem import DecodeWork, Problem
@@ -26,6 +27,8 @@ from pddplan.evaluate.stages import (
     decode_state,
     feed_of,
     line_state,
+    passed_scv,
+    pool_arrival_scv,
     prefill_servers,
     prefill_state,
 )
@@ -34,7 +37,6 @@ from pddplan.network.rate import effective_rate
 from pddplan.optimize.data import LineOption, ProgramData, Route
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.paths.decoding import DecodePoint
-from pddplan.queueing.flows import split_scv
 
 TPOT_QUANTILE = 0.9
 
@@ -47,10 +49,12 @@ class LineMix:
     payload_bytes: Array
     senders: tuple[str, ...]
     """Prefill pool of each row."""
-    part: float
-    """Share of all requests whose KV crosses here."""
+    part: Mapping[str, float]
+    """Share of the requests of each sending pool whose KV crosses here."""
     feeds: Mapping[str, Feed] = field(default_factory=dict)
     """What each sending pool was last seen to do to the flow."""
+    scvs: Mapping[str, float] = field(default_factory=dict)
+    """How bursty each was last seen to send."""
 
     @property
     def bytes_per_s(self) -> float:
@@ -63,8 +67,8 @@ class Mix:
 
     pool_classes: Mapping[str, Array]
     """Requests of each class per pool, any scale."""
-    arrival_scv: Mapping[str, float]
-    """Per prefilling pool."""
+    part: Mapping[str, float]
+    """Share of all requests per prefilling pool."""
     decode: Mapping[str, DecodeWork]
     lines: Mapping[str, LineMix]
 
@@ -109,6 +113,11 @@ class Points:
             self._route(index, levels) if used is None or used[index] else Route(path.id, {}, self._allowed[index])
             for index, path in enumerate(self.paths)
         )
+
+    def members(self, index: int) -> tuple[tuple[str, ...], str | None]:
+        """Pools and line that a path uses."""
+        path = self.paths[index]
+        return pools_of(path), path.line if path.kind is not PathKind.P_RLD else None
 
     def _route(self, index: int, levels: Levels) -> Route:
         path = self.paths[index]
@@ -157,7 +166,8 @@ class Points:
                 covered = coverage(latency, {q: limit for _, q, limit in rows})
                 found |= {row: np.nan_to_num(covered[q]) for row, q, _ in rows}
         if promises.tpot_s is not None:
-            found["TPOT P90"] = (result.tpot_s <= promises.tpot_s * (1 - 1e-9)).astype(float)
+            within = tpot_levels(self.problem, result) <= promises.tpot_s * (1 - 1e-9)
+            found["TPOT P90"] = within.mean(axis=0)
         return found
 
     def _work(self, path: Path, result: PathResult) -> dict[str, Array]:
@@ -166,7 +176,7 @@ class Points:
         work: dict[str, Array] = {}
         if path.kind is PathKind.AGGREGATED:
             batch, token_s = self._cap(path.prefill)
-            work[path.prefill] = output * token_s / batch + self.problem.prefill_s(self._by_id[path.prefill])
+            work[path.prefill] = output * token_s / batch + self._prefill_work(path.prefill)
             return work
         work[path.prefill] = self._prefill_work(path.prefill)
         if path.relay is not None:
@@ -207,7 +217,12 @@ class Points:
                     pool,
                     class_rate_rps=classes * (rate / total),
                     instances=level.instances,
-                    arrival_scv=self.mix.arrival_scv.get(pool_id),
+                    arrival_scv=pool_arrival_scv(
+                        self.problem,
+                        replace(pool, instances=level.instances),
+                        classes * (rate / total),
+                        part=self.mix.part.get(pool_id, 1.0),
+                    ),
                 )
                 if pool.role in (Role.PREFILL, Role.AGGREGATED)
                 else None
@@ -253,15 +268,33 @@ class Points:
                     count=level.option.working,
                     transfer_rate_rps=mix.rates * scale,
                     payload_bytes=mix.payload_bytes,
-                    arrival_scv=float(split_scv(mix.part, scv=self.problem.workload.arrival.scv)),
+                    arrival_scv=self._line_scv(mix, feeder, corner),
                     feeds=self._feeds(mix, scale, feeder, corner),
                 )
                 for corner in corners
             ]
-            effects = [state.stage.effect for state in states]
-            best = FeedEffect(max(e.smoothing for e in effects), min(e.clumping for e in effects))
-            self._line_states[key] = replace(states[0], stage=replace(states[0].stage, effect=best))
+            stages = [state.stage for state in states]
+            effect = FeedEffect(
+                max(stage.effect.smoothing for stage in stages), min(stage.effect.clumping for stage in stages)
+            )
+            ratio = np.minimum.reduce([np.asarray(stage.tail_ratio) for stage in stages])
+            self._line_states[key] = replace(states[0], stage=replace(stages[0], effect=effect, tail_ratio=ratio))
         return self._line_states[key]
+
+    def _line_scv(self, mix: LineMix, feeder: str, level: PoolLevel) -> float:
+        """How bursty a line's arrivals are with one feeding pool at a level and the others as last seen."""
+        state, _ = self._pool_state(feeder, level)
+        sent: dict[str, float] = {}
+        for sender, rates in zip(mix.senders, mix.rates, strict=True):
+            sent[sender] = sent.get(sender, 0.0) + float(rates.sum())
+        scvs = dict(mix.scvs)
+        if state is not None:
+            scvs[feeder] = passed_scv(state, part=mix.part.get(feeder, 1.0))
+        weights = {pool_id: sent.get(pool_id, 0.0) for pool_id in scvs}
+        total = sum(weights.values())
+        if total <= 0:
+            return scvs.get(feeder, 1.0)
+        return sum(weights[pool_id] * scv for pool_id, scv in scvs.items()) / total
 
     def _feeds(self, mix: LineMix, scale: float, feeder: str, level: PoolLevel) -> list[Feed]:
         """Feeds of a line with one pool at a level and the others as last seen, weighted by what they send."""
@@ -328,14 +361,14 @@ def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) ->
     flow = np.array(allowed).reshape(len(paths), classes.count) * classes.weight
     flow = flow / np.maximum((flow > 0).sum(axis=0), 1.0)
     by_id = {pool.id: pool for pool in pools}
-    pool_classes, decode, scv = {}, {}, {}
+    pool_classes, decode, part = {}, {}, {}
     for pool in pools:
         rows = [i for i, path in enumerate(paths) if pool.id in pools_of(path)]
         mine = flow[rows] if rows else classes.weight[None] + 0.0
         mine = mine if mine.sum() > 0 else np.broadcast_to(classes.weight, mine.shape)
         pool_classes[pool.id] = mine.sum(axis=0)
         if pool.role in (Role.PREFILL, Role.AGGREGATED):
-            scv[pool.id] = problem.workload.arrival.scv
+            part[pool.id] = 1.0
         if pool.role is not Role.PREFILL:
             tokens = np.broadcast_to(classes.output_tokens, mine.shape)
             held = np.zeros_like(mine)
@@ -345,29 +378,33 @@ def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) ->
                 held = np.where(relayed, 1.0, held)
             stop = 0.0
             if pool.role is Role.AGGREGATED:
-                stop = float((mine * problem.prefill_s(pool)).sum() / mine.sum())
+                beside = prefill_servers(problem, pool, instances=1)
+                stop = float((mine * problem.prefill_s(pool)).sum() / mine.sum()) / beside
             decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=stop)
-    return Mix(pool_classes, scv, decode, _line_mixes(problem, by_id, paths, flow))
+    return Mix(pool_classes, part, decode, _line_mixes(problem, by_id, paths, flow))
 
 
 def mix_of_plan(problem: Problem, plan: Plan, *, before: Mix, paths: Sequence[Path], pools: Sequence[Pool]) -> Mix:
     """The mix a plan really has; pools and lines it does not use keep what was assumed before."""
     solved = system(problem, plan)
     by_id = {pool.id: pool for pool in pools}
-    pool_classes, decode, scv = dict(before.pool_classes), dict(before.decode), dict(before.arrival_scv)
+    pool_classes, decode, part = dict(before.pool_classes), dict(before.decode), dict(before.part)
     for pool in plan.pools:
         rows = [i for i, path in enumerate(plan.paths) if pool.id in pools_of(path)]
         mine = solved.flow_rps[rows].sum(axis=0)
         if mine.sum() > 0:
             pool_classes[pool.id] = mine
-        if pool.id in solved.states.prefill:
-            scv[pool.id] = solved.states.prefill[pool.id].arrival_scv
+        if pool.role in (Role.PREFILL, Role.AGGREGATED) and mine.sum() > 0:
+            part[pool.id] = min(float(mine.sum() / solved.flow_rps.sum()), 1.0)
     decode |= decode_works(problem, plan, solved.flow_rps, solved.results)
     lines = dict(before.lines)
     for line_id, mix in _line_mixes(problem, by_id, plan.paths, solved.flow_rps).items():
         if mix.bytes_per_s > 0:
-            lines[line_id] = replace(mix, feeds=_feeds_of(problem, plan, mix, solved))
-    return Mix(pool_classes, scv, decode, lines)
+            scvs = {
+                pool_id: passed_scv(solved.states.prefill[pool_id], part=share) for pool_id, share in mix.part.items()
+            }
+            lines[line_id] = replace(mix, feeds=_feeds_of(problem, plan, mix, solved), scvs=scvs)
+    return Mix(pool_classes, part, decode, lines)
 
 
 def _feeds_of(problem: Problem, plan: Plan, mix: LineMix, solved: System) -> dict[str, Feed]:
@@ -392,8 +429,11 @@ def _line_mixes(problem: Problem, pools: Mapping[str, Pool], paths: Sequence[Pat
     for line_id in dict.fromkeys(line for line in crossing if line is not None):
         rows = [i for i, line in enumerate(crossing) if line == line_id]
         payloads = [problem.payload_bytes(pools[paths[i].prefill], decode_cache=paths[i].decode_cache) for i in rows]
-        total = float(flow.sum())
-        part = min(float(flow[rows].sum()) / total, 1.0) if total > 0 else 0.0
+        part = {}
+        for sender in dict.fromkeys(paths[i].prefill for i in rows):
+            through = float(flow[[path.prefill == sender for path in paths]].sum())
+            onto = float(flow[[i for i in rows if paths[i].prefill == sender]].sum())
+            part[sender] = min(onto / through, 1.0) if through > 0 else 1.0
         found[line_id] = LineMix(flow[rows], np.array(payloads), tuple(paths[i].prefill for i in rows), part)
     return found
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pddplan.domain.workload import Array
 from pddplan.optimize.cells import program_of, root_cell, tightened
 from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.division import divide
@@ -256,7 +257,22 @@ class Search:
         flow[flow < 1e-9 * max(values["R"], 1e-9)] = 0.0
         instances = {p.id: int(values.get(f"n_{name(p.id)}", 0)) for p in data.pools}
         taken = tuple(o.id for o in data.lines if values.get(f"t_{name(o.id)}", 0) > 0.5)
-        return self.judge.priced(instances, taken, flow)
+        return self.judge.priced(*self._opened(instances, taken, flow), flow)
+
+    def _opened(
+        self, instances: dict[str, int], taken: tuple[str, ...], flow: Array
+    ) -> tuple[dict[str, int], tuple[str, ...]]:
+        """Open what carries a trickle that the solver's tolerance took for nothing."""
+        lines = {o.line for o in self.model.data.lines if o.id in taken}
+        for index in np.flatnonzero(flow.any(axis=1)):
+            pools, line = self.model.members(int(index))
+            for pool in pools:
+                instances[pool] = max(instances[pool], 1)
+            if line is not None and line not in lines:
+                options = [o for o in self.model.data.lines if o.line == line]
+                taken += (min(options, key=lambda o: (o.monthly_cost, o.id)).id,)
+                lines.add(line)
+        return instances, taken
 
     def _repair(self, candidate: Candidate, levels: Levels, routes: Sequence[Route]) -> None:
         fixed = bigger_fleet(self.judge, candidate, levels)

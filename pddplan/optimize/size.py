@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pddplan.domain.outcome import Outcome
-from pddplan.errors import InfeasibleError, SolverError
+from pddplan.errors import InfeasibleError, ProblemList, SolverError
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.objective import Limits, Objective
+from pddplan.optimize.objective import Limits, Objective, check_rate
 from pddplan.optimize.relaxation import infeasible
 from pddplan.optimize.rounds import Found, search_plans
 from pddplan.optimize.topologies import Shapes, find_topology
@@ -47,6 +47,9 @@ def find(
     """As ``size``, and also give the model the plan came from (for explanations)."""
     objective.check()
     limits.check()
+    faults = ProblemList()
+    check_rate(problem.workload.arrival.rate_rps, faults, where="workload: arrival.rate_rps")
+    faults.raise_if_any()
     chosen = find_topology(topology)
     found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes)
     if isinstance(found, Found):

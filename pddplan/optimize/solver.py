@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 INTEGER_TOLERANCE = 1e-5
 """How far from a whole number an integer variable may come back; beyond it the answer is not trusted."""
-SMALL_PROGRAM = 1_000
+SMALL_PROGRAM = 6_000
 """Programs with at most this many variables are solved quicker without a start from heuristics."""
 _WITHOUT_HEURISTICS = {
     "mip_heuristic_run_feasibility_jump": False,
