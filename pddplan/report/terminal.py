@@ -72,7 +72,7 @@ def _against(sizing: Sizing) -> str:
     """Plan against the aggregated baseline, or why there is nothing to compare with."""
     outcome, base = sizing.outcome, sizing.baseline
     if base is None:
-        return "; no aggregated baseline to compare with (see remarks)."
+        return "; no aggregated baseline to compare with (see HOW SURE)." if sizing.remarks else "."
     if base is outcome:
         return "; this is the aggregated baseline itself."
     difference = compare(outcome, base)
@@ -93,7 +93,7 @@ def _pools(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     loads = {load.pool: load for load in outcome.pools}
     currency = outcome.cost.currency
     columns = [
-        Column("site", importance=2),
+        Column("site", importance=0),
         Column("role", importance=0),
         Column("chip", importance=0),
         Column("chips = replicas × each", right=True, importance=0),
@@ -101,7 +101,7 @@ def _pools(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         Column("batch", right=True, importance=4),
         Column("busy", right=True, importance=0),
         Column("", importance=5),
-        Column(f"{currency}/month", right=True, importance=1),
+        Column(f"{currency}/month", right=True, importance=2),
     ]
     rows = []
     for index, pool in sorted(enumerate(outcome.plan.pools), key=lambda pair: ROLE_ORDER.index(pair[1].role)):
