@@ -75,6 +75,8 @@ class Limits:
     """Stop when the plan is proven this close to the best one, as a fraction."""
     acceptable_gap: float = 0.01
     """Stop at this gap already when the search has long found no better plan."""
+    max_nodes: int = 20_000
+    """Cells looked at before the search stops with what it has."""
 
     def check(self) -> None:
         """Raise InputError naming every limit that makes no sense."""

@@ -21,6 +21,9 @@ from pddplan.optimize.topologies import Shapes, Topology
 
 MOST_ROUNDS = 6
 """Rounds in which the mix of each pool is brought up to date from the plan found."""
+ROUNDS_AFTER_PLAN = 2
+NODES_AFTER_PLAN = 20
+"""Once a plan is found, further rounds only look whether its own mix of traffic allows a better one."""
 SAME_WORK = 0.01
 SAME_TAIL = 0.02
 """Mixes whose work and uncovered tails differ by less than these fractions need no further round."""
@@ -55,7 +58,11 @@ def search_plans(
     best: Found | None = None
     last_value = math.nan
     start: tuple[Candidate, ...] = ()
+    further = 0
     for _ in range(MOST_ROUNDS):
+        if further >= ROUNDS_AFTER_PLAN:
+            break
+        further += best is not None
         remaining = limits.time_limit_s - (time.perf_counter() - started)
         if best is not None and remaining <= _LEAST_TIME_S:
             break
@@ -66,6 +73,7 @@ def search_plans(
             limits.gap if math.isinf(points.bound) else max(limits.gap, limits.acceptable_gap),
             acceptable_gap=max(limits.gap, limits.acceptable_gap),
             known_bound=points.bound,
+            max_nodes=limits.max_nodes if best is None else NODES_AFTER_PLAN,
             start=start,
         ).run()
         if result.best is None:

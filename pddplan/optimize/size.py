@@ -15,6 +15,7 @@ from pddplan.optimize.topologies import Shapes, find_topology
 BEST_RATIO = Objective()
 DEFAULT_LIMITS = Limits()
 MOST_TIME_FOR_BASELINE_S = 5.0
+NODES_FOR_BASELINE = 40
 
 
 def size(
@@ -74,7 +75,11 @@ def baseline(
     ``objective`` replaces "least cost at the rate of ``outcome``" where another comparison is wanted.
     """
     goal = objective or Objective(kind="cost", rate_rps=outcome.plan.rate_rps)
-    bounded = replace(limits, time_limit_s=min(limits.time_limit_s, MOST_TIME_FOR_BASELINE_S))
+    bounded = replace(
+        limits,
+        time_limit_s=min(limits.time_limit_s, MOST_TIME_FOR_BASELINE_S),
+        max_nodes=min(limits.max_nodes, NODES_FOR_BASELINE),
+    )
     try:
         return size(problem, topology="colocated", objective=goal, limits=bounded, shapes=shapes, relax=False)
     except (InfeasibleError, SolverError):
