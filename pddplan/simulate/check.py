@@ -14,6 +14,7 @@ from pddplan.evaluate.problem import Problem
 from pddplan.simulate.replay import Progress
 from pddplan.simulate.result import SimulationResult
 from pddplan.simulate.run import DEFAULT_REQUESTS, Draw, simulate
+from pddplan.simulate.trace_mode import TraceTraffic, nearest_class, simulate_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,6 @@ def check_plan(
 
 
 def _on_trace(problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | None) -> tuple[Outcome, SimulationResult]:
-    from pddplan.simulate.trace_mode import simulate_trace
     from pddplan.simulate.trace_traffic import traffic_of
     from pddplan.traces.reading import read_trace
 
@@ -92,8 +92,36 @@ def _on_trace(problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | No
         chunk_tokens=ask.chunk_tokens,
         progress=progress,
     )
-    outcome = evaluate(problem, replace(plan, rate_rps=traffic.rate_rps))
-    return outcome, replace(result, notes=(*result.notes, *_trace_notes(plan, traffic.rate_rps)))
+    seen, routed = as_classes(problem, plan, traffic)
+    return evaluate(seen, routed), replace(result, notes=(*result.notes, *_trace_notes(plan, traffic.rate_rps)))
+
+
+def as_classes(problem: Problem, plan: Plan, traffic: TraceTraffic) -> tuple[Problem, Plan]:
+    """The question and plan as the closed forms see a trace: its own classes, rate and arrivals.
+
+    Each class made from the trace is routed as the class of the plan's workload that it resembles most, like the
+    requests themselves.
+    """
+    from pddplan.traces.arrivals import arrival_pattern
+    from pddplan.traces.classes import build_classes
+
+    classes = build_classes(
+        input_tokens=traffic.input_tokens.astype(float),
+        miss_prefill_tokens=traffic.miss_prefill_tokens.astype(float),
+        miss_decode_tokens=traffic.miss_decode_tokens.astype(float),
+        output_tokens=traffic.output_tokens.astype(float),
+    )
+    pattern = arrival_pattern(traffic.arrival_s - float(traffic.arrival_s[0]))
+    arrival = replace(
+        problem.workload.arrival,
+        rate_rps=traffic.rate_rps,
+        scv=pattern.scv if pattern is not None else problem.workload.arrival.scv,
+        dispersion=pattern.dispersion if pattern is not None else {},
+    )
+    share = plan.share[:, nearest_class(classes, problem.workload.classes)]
+    # a fresh memo: what was remembered belongs to the classes of the plan
+    seen = replace(problem, workload=replace(problem.workload, classes=classes, arrival=arrival), memo={})
+    return seen, replace(plan, rate_rps=traffic.rate_rps, share=share)
 
 
 def _with_scv(problem: Problem, scv: float) -> Problem:
@@ -107,7 +135,7 @@ def _with_scv(problem: Problem, scv: float) -> Problem:
 def _trace_notes(plan: Plan, rate_rps: float) -> tuple[str, ...]:
     notes = [
         "users of a trace do not wait for each other: a slow system does not slow their next requests down",
-        "the closed form keeps the classes of the plan's workload; only the rate is the trace's",
+        "the closed form here is that of the trace: its classes, rate and arrivals, routed as the plan routes its own",
     ]
     if not 0.9 <= rate_rps / plan.rate_rps <= 1.1:
         notes.insert(
