@@ -88,7 +88,7 @@ def _over_all(ready: PreparedLatency, mean_s: Array, flow: Array) -> Percentiles
 def _class_means(values: Array, flow: Array) -> tuple[float, ...]:
     """Mean over the paths of each class, by requests; 0 for a class without requests."""
     total = flow.sum(axis=0)
-    mean = np.where(flow > 0, flow * values, 0.0).sum(axis=0) / np.where(total > 0, total, 1.0)
+    mean = (flow * np.where(flow > 0, values, 0.0)).sum(axis=0) / np.where(total > 0, total, 1.0)
     return tuple(mean.tolist())
 
 

@@ -25,10 +25,10 @@ from pddplan.evaluate.stages import (
 )
 from pddplan.paths.decoding import DecodePoint
 
-_ROUNDS = 6
+_ROUNDS = 20
 """Most rounds of the fixed point between relay, line and main decode."""
-_STILL = 1e-5
-"""Relative change of the time per token below which it has been found."""
+_STILL = 1e-4
+"""Relative change of batch and time per token below which they have been found."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,25 +63,26 @@ def system(problem: Problem, plan: Plan) -> System:
             # only a relay's tokens depend on the states; what other paths ask of the pools is the same in each round
             if path.kind is PathKind.P_RLD_MD or path.id not in results:
                 results[path.id] = path_result(problem, plan, path, states)
-        before, points = points, _decode(problem, plan, flow, tuple(results[path.id] for path in plan.paths))
+        found = tuple(results[path.id] for path in plan.paths)
+        before, points = points, _decode(problem, plan, flow, found)
+        lines = {
+            line_id: _line(
+                problem, plan, line_id, flow, prefill, ids_bytes_per_s=_ids(problem, plan, line_id, flow, found)
+            )
+            for line_id in lines
+        }
         if not _moved(before, points):
             break
-    found = tuple(results[path.id] for path in plan.paths)
-    with_ids = {
-        line_id: _line(problem, plan, line_id, flow, prefill, ids_bytes_per_s=_ids(problem, plan, line_id, flow, found))
-        for line_id in lines
-    }
-    states = States(prefill, with_ids, points)
+    states = States(prefill, lines, points)
     return System(flow, states, tuple(path_result(problem, plan, path, states) for path in plan.paths))
 
 
 def _moved(before: dict[str, DecodePoint], after: dict[str, DecodePoint]) -> bool:
-    """Whether a round still changed what the relay's tokens depend on."""
+    """Whether a round still changed what the pools are asked for."""
     return any(
         abs(after[key].token_s - before[key].token_s) > _STILL * after[key].token_s
-        or abs(float(after[key].wait.mean_s) - float(before[key].wait.mean_s)) > _STILL * after[key].token_s
+        or abs(after[key].batch - before[key].batch) > _STILL * max(after[key].batch, _STILL)
         for key in after
-        if np.isfinite(after[key].utilization) and after[key].utilization < 1.0
     )
 
 

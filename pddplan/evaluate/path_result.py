@@ -23,6 +23,9 @@ from pddplan.paths.transfer import TransferStage, hidden_prefill_s, transfer_lat
 from pddplan.queueing.moments import Moments
 from pddplan.queueing.wait import Wait
 
+_GAP_QUANTILE = 0.99
+"""How rare a wait for a slot may be to count for the longest gap at hand-over."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class States:
@@ -166,14 +169,19 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
     to_relay = _to_relay(problem, plan.pool(path.prefill))
     ttft = first_token(path.kind, prefill, transfer=to_relay, decode=DecodeStage(near.step_s, near.wait))
     crossing = transfer_of(problem, plan, path, states)
-    landed = crossing.plus(0.0, far.wait)
+    # the relay hands over when the KV has landed; a wait for a slot of main decode is a gap that the user sees
     lead = to_relay.mean_s + near.wait.mean_s + near.step_s
     token_s = near.token_s
-    relayed: Relay = relay(landed, lead_s=lead, token_s=token_s, output_tokens=output)
+    relayed: Relay = relay(crossing, lead_s=lead, token_s=token_s, output_tokens=output)
     passed = _handover(problem, plan, path, states, eager_tokens=relayed.eager_tokens)
-    unfinished = landed.cdf(output * token_s + lead)
-    near_tokens = np.minimum(relayed.eager_tokens + unfinished * passed.extra_tokens, output)
+    unfinished = crossing.cdf(output * token_s + lead)
+    # an overloaded relay makes no more tokens than it can
+    served = 1.0 / max(near.utilization, 1.0)
+    near_tokens = np.minimum(relayed.eager_tokens + unfinished * passed.extra_tokens, output) * served
     far_tokens = output - near_tokens
+    no_slot = Wait(
+        unfinished * far.wait.delay_probability, far.wait.tail_mean_s, far.wait.fast_share, far.wait.fast_mean_s
+    )
     decoding = near_tokens * token_s + far_tokens * far.token_s + unfinished * passed.gap_s
     gaps = np.maximum(output - 1.0, 1.0)
     ids = near_tokens * settings.token_id_bytes
@@ -183,7 +191,7 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
     return PathResult(
         path=path,
         ttft=ttft,
-        e2e=_spread_out(ttft, after_first, spread),
+        e2e=_spread_out(ttft, after_first, spread).plus(0.0, no_slot),
         transfer=crossing if path.line is not None else None,
         payload_bytes=payload + ids if path.line is not None else 0.0 * output,
         relay_tokens=near_tokens,
@@ -191,11 +199,14 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
         main_tokens=far_tokens,
         main_extend_s=unfinished
         * np.maximum(_extend_s(problem, plan, path, states)(relayed.eager_tokens) - far.step_s, 0.0),
-        tpot_s=after_first / gaps,
+        tpot_s=(after_first + no_slot.mean_s) / gaps,
         decode_spread_s=spread,
         tpot_most_s=(near_tokens * near.cap_token_s + far_tokens * far.cap_token_s + unfinished * passed.gap_s)
         / np.maximum(output, 1.0),
-        worst_gap_s=np.maximum(np.where(unfinished > 0, passed.gap_s, 0.0), max(near.cap_step_s, far.cap_step_s)),
+        worst_gap_s=np.maximum(
+            np.where(unfinished > 0, passed.gap_s + far.wait.quantile_s(_GAP_QUANTILE), 0.0),
+            max(near.cap_step_s, far.cap_step_s),
+        ),
     )
 
 

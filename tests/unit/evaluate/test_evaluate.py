@@ -260,3 +260,39 @@ def test_sixty_four_classes_take_milliseconds(problem: Problem, plan: Plan) -> N
         for _ in range(5):
             judged(many, wide)
     assert (time.process_time() - start) / 5 < 0.06  # a loaded machine; about 8 ms on an idle one
+
+
+@keep_fixtures
+@given(
+    rate=st.floats(0.2, 40.0),
+    relays=st.integers(1, 3),
+    mains=st.integers(1, 4),
+    gbps=st.floats(2.0, 100.0),
+    heavy=st.floats(0.0, 1.0),
+)
+def test_what_the_relay_makes_is_what_its_pool_does(
+    problem: Problem, plan: Plan, rate: float, relays: int, mains: int, gbps: float, heavy: float
+) -> None:
+    prefill, relay_pool, main = plan.pools
+    share = np.array([[1 - heavy, 1.0, 1.0], [heavy, 0.0, 0.0], [0.0] * 3])
+    asked = replace(
+        plan,
+        rate_rps=rate,
+        pools=(prefill, replace(relay_pool, instances=relays), replace(main, instances=mains)),
+        lines=(LinePlan("a-b", gbps),),
+        share=share,
+    )
+    solved = system(problem, asked)
+    relay_state, main_state = solved.states.decode["RLD"], solved.states.decode["MD"]
+    relayed = sum(
+        float(flow @ result.relay_tokens) for flow, result in zip(solved.flow_rps, solved.results, strict=True)
+    )
+    held = sum(float(flow @ result.relay_hold_s) for flow, result in zip(solved.flow_rps, solved.results, strict=True))
+    made = sum(float(flow @ result.main_tokens) for flow, result in zip(solved.flow_rps, solved.results, strict=True))
+    if relay_state.utilization < 1:
+        assert relay_state.batch * relays == pytest.approx(held, rel=1e-3, abs=1e-6)
+        assert relayed * relay_state.token_s <= relay_state.batch * relays * (1 + 1e-3) + 1e-9
+    if main_state.utilization < 1:
+        assert main_state.batch * mains == pytest.approx(made * main_state.token_s, rel=2e-2, abs=1e-6)
+    wanted = float((solved.flow_rps * problem.workload.classes.output_tokens).sum())
+    assert relayed + made == pytest.approx(wanted)
