@@ -214,10 +214,14 @@ def dispersion_of_counts(time_s: Array, window_s: float) -> float | None:
     Returns:     I; 1 for Poisson arrivals, larger for bursts at this time scale
     References:  elementary
     """
-    counts = window_counts(time_s, window_s)
-    if counts.size < FEWEST_WINDOWS or counts.mean() <= 0:
+    windows = int((time_s[-1] - time_s[0]) / window_s)
+    if windows < FEWEST_WINDOWS:
         return None
-    return float(counts.var() / counts.mean())
+    place = ((time_s - time_s[0]) / window_s).astype(np.int64)
+    # only windows that hold something are kept: a trace of a few requests may span years
+    occupied = np.unique(place[place < windows], return_counts=True)[1].astype(np.float64)
+    mean = float(occupied.sum()) / windows
+    return max(float(np.square(occupied).sum()) / windows / mean - mean, 0.0) if mean > 0 else None
 
 
 def hourly_profile(time_s: Array, *, clock_start_s: float | None = None) -> tuple[float, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -74,15 +75,19 @@ class BlockStore:
     """Block numbers of all requests, in the order of the file."""
 
     offsets: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    largest: int = -1
+    """Largest block number so far."""
     _parts: list[NDArray[np.int32]] = field(default_factory=list)
     _lengths: list[Ints] = field(default_factory=list)
     _kept_bytes: int = 0
     _scratch: IO[bytes] | None = None
+    _map: mmap.mmap | None = None
     _flat: NDArray[np.int32] | None = None
 
     def append(self, lengths: Ints, numbers: NDArray[np.int32]) -> None:
         """Blocks of further requests."""
         self._lengths.append(lengths.astype(np.int64))
+        self.largest = max(self.largest, int(numbers.max(initial=-1)))
         if self._scratch is None and self._kept_bytes + numbers.nbytes > MEMORY_BYTES:
             self._scratch = tempfile.TemporaryFile(prefix="pddplan-blocks-")  # noqa: SIM115 (lives with the store)
             for part in self._parts:
@@ -104,7 +109,8 @@ class BlockStore:
             self._parts.clear()
         else:
             self._scratch.flush()
-            self._flat = np.memmap(self._scratch, dtype=np.int32, mode="r")
+            self._map = mmap.mmap(self._scratch.fileno(), 0, access=mmap.ACCESS_READ)
+            self._flat = np.frombuffer(self._map, dtype=np.int32)
             self.discard()  # the mapping keeps the data alive
 
     def discard(self) -> None:
@@ -130,7 +136,10 @@ class BlockStore:
         else:
             starts = np.repeat(self.offsets[order] - offsets[:-1], lengths)
             flat = self._flat[np.arange(int(offsets[-1]), dtype=np.int64) + starts]
-        return offsets, flat.astype(np.int64)
+        blocks = flat.astype(np.int64)
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)  # pages of the scratch file need not stay in memory
+        return offsets, blocks
 
     def fingerprints(self, order: Ints) -> Ints:
         """A number per request that equal sequences of blocks share (and others hardly ever)."""

@@ -97,7 +97,13 @@ def replay(
         )
     size = trace.block_tokens
     caches = [
-        StackReplay(block_tokens=size, keep_generated=policy.keep_generated, ttl_s=policy.ttl_s)
+        StackReplay(
+            block_tokens=size,
+            keep_generated=policy.keep_generated,
+            ttl_s=policy.ttl_s,
+            expected_blocks=trace.blocks.largest + 1,
+            expected_requests=trace.count // policy.instances,
+        )
         for _ in range(policy.instances)
     ]
     assigned = assign_instances(trace, policy) if policy.instances > 1 else None

@@ -10,7 +10,7 @@ import numpy as np
 from pddplan.errors import InputError, Problem
 from pddplan.traces.blocks import BlockNumbers, BlockStore
 from pddplan.traces.rows import Flags, Ints, Rows
-from pddplan.traces.times import UNITS_PER_S, resolve_unit
+from pddplan.traces.times import LONGEST_SPAN_S, UNITS_PER_S, resolve_unit
 from pddplan.traces.trace import Trace
 from pddplan.units import SECONDS_PER_DAY
 
@@ -119,6 +119,7 @@ class Cleaner:
             )
             if time_unit == "auto" and not calendar_time:
                 notes = (*notes, f"times read as {unit} ({why}); --time-unit overrules")
+            self._check_span(time, unit)
             order = self._time_order(time)
             time = time[order] / UNITS_PER_S[unit]
             start = float(time[0] % SECONDS_PER_DAY) if calendar_time or "1970" in why else None
@@ -247,6 +248,20 @@ class Cleaner:
                 where=self.name,
             )
             raise InputError([summary, *sorted(self._problems, key=_line_of)])
+
+    def _check_span(self, time: np.ndarray, unit: str) -> None:
+        with np.errstate(over="ignore"):
+            span_s = float(time.max() - time.min()) / UNITS_PER_S[unit]
+        if span_s <= LONGEST_SPAN_S:
+            return
+        self.discard()
+        raise InputError(
+            Problem(
+                what=f"the times, read as {unit}, span {span_s / SECONDS_PER_DAY:.3g} days",
+                fix="give the right --time-unit, or remove the row whose time is wrong",
+                where=self.name,
+            )
+        )
 
     def _time_order(self, time: np.ndarray) -> Ints:
         backwards = int((np.diff(time) < 0).sum())

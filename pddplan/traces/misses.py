@@ -21,6 +21,9 @@ from pddplan.traces.rows import Ints
 from pddplan.traces.source import Progress
 from pddplan.traces.trace import Trace
 
+LARGEST_AT_A_TIME = 2**26
+"""With more blocks than this the two caches are replayed one after the other, to save memory."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Misses:
@@ -94,9 +97,13 @@ def _both_sides(
     chunk_blocks: int,
     progress: Progress | None,
 ) -> tuple[CacheResult, CacheResult | None]:
-    """Both caches at a time where there are two cores: the work is in numpy, which lets go of the interpreter."""
-    if decode is None:
-        return replay(trace, prefill, chunk_blocks=chunk_blocks, progress=progress), None
+    """Both caches at a time (the work is in numpy, which lets go of the interpreter), unless they are very large."""
+    assert trace.blocks is not None
+    if decode is None or trace.blocks.largest > LARGEST_AT_A_TIME:
+        near_side = replay(trace, prefill, chunk_blocks=chunk_blocks, progress=progress)
+        if decode is None:
+            return near_side, None
+        return near_side, replay(trace, decode, chunk_blocks=chunk_blocks, progress=progress)
     with ThreadPoolExecutor(max_workers=2) as pool:
         near = pool.submit(replay, trace, prefill, chunk_blocks=chunk_blocks, progress=progress)
         far = pool.submit(replay, trace, decode, chunk_blocks=chunk_blocks)

@@ -17,7 +17,7 @@ How depths are found without walking a list:
 - Which slots are live is kept as one bit each, so that the live slots above any older slot are a popcount away.
 
 Cost: O(n log n) for n blocks, in numpy throughout. Requests are fed in chunks; results do not depend on where
-chunks end. Memory: 8 bytes per distinct block, one bit per touch, and 8 to 20 bytes per request.
+chunks end. Memory: 4 bytes per distinct block, one bit per touch, and about 20 bytes per request.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ Ints = NDArray[np.int64]
 Number = TypeVar("Number", np.int32, np.float64)
 NEVER = np.int64(2**31 - 1)
 """Depth of a block that no cache holds: seen for the first time, or expired."""
+NO_SLOT = np.int64(2**62)
+"""Where requests that have not come yet end."""
 LARGEST_INT32 = 2**31 - 1
 WORD_BITS = 64
 _START_SIZE = 1024
@@ -67,22 +69,31 @@ class Depths:
 class StackReplay:
     """One LRU cache; feed requests in order of time."""
 
-    def __init__(self, *, block_tokens: int, keep_generated: bool = False, ttl_s: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        block_tokens: int,
+        keep_generated: bool = False,
+        ttl_s: float | None = None,
+        expected_blocks: int = 0,
+        expected_requests: int = 0,
+    ) -> None:
         """Start with an empty cache.
 
         Parameters:  block_tokens, tokens per block; keep_generated, the cache also holds the KV of generated
                      tokens (decode side), which the next turn of the conversation finds there; ttl_s, blocks not
-                     touched for longer are gone [s]
+                     touched for longer are gone [s]; expected sizes, where known, save memory
         """
         self.block_tokens, self.keep_generated, self.ttl_s = block_tokens, keep_generated, ttl_s
         self.requests = 0
-        self._slot: NDArray[Any] = np.full(_START_SIZE, -1, dtype=np.int32)  # of each block number
-        self._toucher = np.full(_START_SIZE, -1, dtype=np.int32)  # last request that touched it
+        self._slot: NDArray[Any] = np.full(expected_blocks or _START_SIZE, -1, dtype=np.int32)  # of each block number
         self._slots = SlotBits()
         # per request, over all chunks: needed to recognise the next turn of a conversation
+        self._expected_requests = expected_requests
         self._input = np.empty(0, dtype=np.int32)
         self._output = np.empty(0, dtype=np.int32)
         self._time = np.empty(0, dtype=np.float64)
+        self._end = np.empty(0, dtype=np.int64)  # first slot after those of each request
         # highest slot of the generated blocks of each request, -1 = none
         self._generated_slot: NDArray[Any] = np.empty(0, dtype=np.int32)
 
@@ -114,7 +125,7 @@ class StackReplay:
 
     def _feed(self, chunk: RequestChunk, request: Ints, lengths: Ints) -> tuple[Ints, Ints]:
         count, blocks = chunk.blocks.size, chunk.blocks
-        base_request, filled = self.requests, self._slots.filled
+        filled = self._slots.filled
         generated = self._generated_blocks(chunk, lengths)
 
         # slots: request after request; inside a request generated blocks lowest, then blocks from last to first
@@ -123,9 +134,10 @@ class StackReplay:
         position = np.arange(count, dtype=np.int64) - chunk.offsets[request]
         slot = top[request] - position
         start = filled + end - lengths - generated  # slots filled before each request
+        self._end[self.requests : self.requests + lengths.size] = filled + end
 
-        previous, toucher = self._previous(blocks, request, slot)
-        parent = self._parents(chunk, previous, toucher, request, lengths)
+        previous = self._previous(blocks, slot)
+        parent = self._parents(chunk, previous, request, lengths)
         if self.keep_generated:
             previous, consumed = self._find_generated(chunk, previous, parent, request, top - lengths)
         else:
@@ -145,13 +157,10 @@ class StackReplay:
             above = start[request[first]] - filled + self._live_above(previous[first], filled) - dead
             depths[found] = above[run_of] + 1 + (previous[first][run_of] - previous[found])
         if self.ttl_s is not None and chunk.time_s is not None:
-            last = np.where(toucher >= 0, toucher, 0)
-            by_parent = (toucher < 0) & (previous >= 0)
-            last = np.where(by_parent, np.maximum(parent[request], 0), last)
-            age = chunk.time_s[request] - self._time[last]
-            depths[(previous >= 0) & (age > self.ttl_s)] = NEVER
+            age = chunk.time_s[request[found]] - self._time[self._owner(previous[found])]
+            depths[found[age > self.ttl_s]] = NEVER
 
-        self._commit(blocks, request + base_request, slot, generated, top - lengths, previous)
+        self._commit(blocks, slot, generated, top - lengths, previous)
         self._generated_slot[consumed] = -1
         return depths, parent
 
@@ -169,11 +178,15 @@ class StackReplay:
         total = chunk.input_tokens + chunk.output_tokens
         return total // self.block_tokens - chunk.input_tokens // self.block_tokens
 
-    def _previous(self, blocks: Ints, request: Ints, slot: Ints) -> tuple[Ints, Ints]:
-        """Slot of the last touch of each block before its request, and the request of that touch; -1 for none."""
+    def _owner(self, slot: Ints) -> Ints:
+        """Request that filled each slot."""
+        return np.searchsorted(self._end, slot, side="right").astype(np.int64)
+
+    def _previous(self, blocks: Ints, slot: Ints) -> Ints:
+        """Slot of the last touch of each block before its request; -1 for none."""
         count = blocks.size
         if not count:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+            return np.empty(0, dtype=np.int64)
         bits = max(int(count - 1).bit_length(), 1)
         key = np.sort((blocks << bits) | np.arange(count, dtype=np.int64))  # by block, then by time
         order = key & ((1 << bits) - 1)
@@ -181,17 +194,13 @@ class StackReplay:
         same = np.zeros(count, dtype=bool)
         same[1:] = sorted_blocks[1:] == sorted_blocks[:-1]
         previous = np.empty(count, dtype=np.int64)
-        toucher = np.empty(count, dtype=np.int64)
-        earlier = order[:-1][same[1:]]
-        previous[order[same]] = slot[earlier]
-        toucher[order[same]] = request[earlier] + self.requests
+        previous[order[same]] = slot[order[:-1][same[1:]]]
         firsts = order[~same]
-        previous[firsts] = self._slot[blocks[firsts]]
-        toucher[firsts] = self._toucher[blocks[firsts]]
+        previous[firsts] = self._slot[sorted_blocks[~same]]
         self._last_touch = order[np.append(~same[1:], True)]  # last touch of each block in this chunk
-        return previous, toucher
+        return previous
 
-    def _parents(self, chunk: RequestChunk, previous: Ints, toucher: Ints, request: Ints, lengths: Ints) -> Ints:
+    def _parents(self, chunk: RequestChunk, previous: Ints, request: Ints, lengths: Ints) -> Ints:
         """The request that each one continues: all whole input blocks of the earlier one lead the later one.
 
         Found from the last leading block that was ever seen: whoever touched it last is the candidate; its whole
@@ -202,7 +211,7 @@ class StackReplay:
         leading = lengths.astype(np.int64).copy()
         np.minimum.at(leading, request[unseen], unseen - chunk.offsets[request[unseen]])
         some = np.flatnonzero(leading > 0)
-        candidate = toucher[chunk.offsets[some] + leading[some] - 1]
+        candidate = self._owner(previous[chunk.offsets[some] + leading[some] - 1])
         whole = self._input[candidate].astype(np.int64) // self.block_tokens
         carried = self._input[candidate].astype(np.int64) + self._output[candidate]
         continues = (whole == leading[some]) & (chunk.input_tokens[some] >= carried)
@@ -232,9 +241,7 @@ class StackReplay:
         previous[heir] = top[alive] - offset[alive]
         return previous, np.unique(owner)
 
-    def _commit(
-        self, blocks: Ints, request: Ints, slot: Ints, generated: Ints, generated_top: Ints, previous: Ints
-    ) -> None:
+    def _commit(self, blocks: Ints, slot: Ints, generated: Ints, generated_top: Ints, previous: Ints) -> None:
         """Remember the touches of this chunk."""
         self._slots.add(blocks.size + int(generated.sum()))
         self._slots.kill(previous[previous >= 0])
@@ -242,9 +249,7 @@ class StackReplay:
             self._slot = self._slot.astype(np.int64)
             self._generated_slot = self._generated_slot.astype(np.int64)
         if blocks.size:
-            last = self._last_touch
-            self._slot[blocks[last]] = slot[last]
-            self._toucher[blocks[last]] = request[last]
+            self._slot[blocks[self._last_touch]] = slot[self._last_touch]
         if self.keep_generated:
             has = np.flatnonzero(generated)
             self._generated_slot[self.requests + has] = generated_top[has]
@@ -254,17 +259,20 @@ class StackReplay:
         if chunk.blocks.size:
             needed = int(chunk.blocks.max()) + 1
             self._slot = _grown(self._slot, needed)
-            self._toucher = _grown(self._toucher, needed)
         after = self.requests + lengths.size
-        self._input = _grown(self._input, after)
-        self._output = _grown(self._output, after)
+        size = max(after, self._expected_requests)
+        self._input = _grown(self._input, size)
+        self._output = _grown(self._output, size)
+        if self._end.size < size:
+            later = np.full(max(size, 2 * self._end.size) - self._end.size, NO_SLOT, dtype=np.int64)
+            self._end = np.concatenate((self._end, later))
         here = slice(self.requests, after)
         self._input[here] = chunk.input_tokens
         self._output[here] = chunk.output_tokens
         if self.keep_generated:
-            self._generated_slot = _grown(self._generated_slot, after)
+            self._generated_slot = _grown(self._generated_slot, size)
         if self.ttl_s is not None and chunk.time_s is not None:
-            self._time = _grown(self._time, after)
+            self._time = _grown(self._time, size)
             self._time[here] = chunk.time_s
 
 

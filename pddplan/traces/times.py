@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pddplan.domain.workload import Array
-from pddplan.units import MS_PER_S, NS_PER_S, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, US_PER_S
+from pddplan.units import MS_PER_S, NS_PER_S, SECONDS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, US_PER_S
 
 UNITS_PER_S = {"s": 1.0, "ms": MS_PER_S, "us": US_PER_S, "ns": NS_PER_S, "iso": 1.0}
 
@@ -20,6 +20,8 @@ EPOCH_SMALLEST = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 5e8}
 """Numbers from here on are times since 1970 in this unit (from the year 1985 for seconds)."""
 MOST_PLAUSIBLE_RPS = 2000.0
 LEAST_PLAUSIBLE_RPS = 0.005
+LONGEST_SPAN_S = 100 * 366 * SECONDS_PER_DAY
+"""A trace that spans more has a wrong time in it, or is read in the wrong unit."""
 
 
 def parse_times(values: Any) -> tuple[Array, bool]:
