@@ -81,7 +81,7 @@ def write_layers(result: Fit, folder: Path) -> None:
             factor = result.factor(p.name, "stack", stack)
             factor *= result.factor(p.name, "engine", engine) if engine else 1.0
             if parent is None:
-                factor *= result.factor(p.name, "era", stack)
+                factor *= result.factor(p.name, "era", stack) * result.factor(p.name, "kernels", stack)
             if stack == "operators":
                 factor *= result.factor(p.name, "measure", "operators") / runs[p.name]
             factors[p.name] = factor

@@ -30,6 +30,10 @@ TINY_S = 1e-9
 STEP = 1e-4
 """Of a logarithm, for slopes."""
 TOLERANCE = 1e-5
+FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e-9, 1e9
+DAMPING_UP, DAMPING_DOWN = 4.0, 5.0
+LONGEST_STEP = 1.0
+"""No logarithm moves further in one step."""
 CONFIDENCE_Z = 1.96
 
 
@@ -64,7 +68,7 @@ class Observations:
     values: Array
     weights: Array
     keys: Mapping[str, NDArray[Any]]
-    """Key of each run at each level."""
+    """Key of each run at each level; an empty key has no deviation there."""
     parts: Mapping[str, Array] = field(default_factory=dict)
     """Measured seconds of parts where known, 0 elsewhere; names as in PART_TERMS."""
 
@@ -149,8 +153,6 @@ def fit(
     Holds when:  rows are independent given the numbers.
     References:  performance_terms
     """
-    from scipy.optimize import least_squares
-
     if observations.count == 0 or not parameters:
         raise DomainError("observations", "has at least one run, and one number to fit", observations.count)
     reference = base or Efficiency()
@@ -185,19 +187,74 @@ def fit(
         return result
 
     begin = first if start is None else np.array([_carried(key, slot, first, start) for key, slot in slots.items()])
-    solved = least_squares(
-        residuals, begin, jac=jacobian, loss="soft_l1", max_nfev=max_evaluations, ftol=TOLERANCE, xtol=TOLERANCE
-    )
+    solved = _solve(residuals, jacobian, begin, max_steps=max_evaluations)
     return Fit(
         parameters=tuple(parameters),
         slots=slots,
         x=solved.x,
-        deviation=_deviations(solved.jac, solved.fun),
-        told=1.0 - np.where(held, PRIOR_WEIGHT / spread, 0.0) ** 2 / np.maximum(np.sum(solved.jac**2, axis=0), 1e-12),
+        deviation=_deviations(solved.curvature, solved.residuals, count=solved.x.size),
+        told=1.0 - np.where(held, PRIOR_WEIGHT / spread, 0.0) ** 2 / np.maximum(np.diag(solved.curvature), 1e-12),
         base=reference,
-        cost=float(solved.cost),
-        evaluations=int(solved.nfev),
+        cost=solved.cost,
+        evaluations=solved.steps,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solution:
+    x: Array
+    residuals: Array
+    curvature: Array
+    cost: float
+    steps: int
+
+
+def _solve(
+    residuals: Callable[[Array], Array], jacobian: Callable[[Array], Array], begin: Array, *, max_steps: int
+) -> _Solution:
+    """Levenberg-Marquardt on a soft-L1 loss.
+
+    Formula:     rho(z) = 2 (sqrt(1 + z) - 1), z = r^2; step (J' w J + d diag) p = -J' w r, w = rho'(z)
+    Parameters:  residuals, jacobian: functions of x; begin; max_steps
+    Returns:     the best point found, with residuals and curvature J' w J there
+    Raises:      nothing
+    Holds when:  residuals are smooth.
+    References:  marquardt1963
+    """
+    x, damping = begin.copy(), FIRST_DAMPING
+    current = residuals(x)
+    cost = _loss(current)
+    steps = 0
+    while steps < max_steps:
+        steps += 1
+        slope = jacobian(x)
+        weight = 1.0 / np.sqrt(1.0 + current**2)
+        weighted = slope * weight[:, None]
+        curvature, gradient = slope.T @ weighted, weighted.T @ current
+        scale = np.diag(curvature) + 1e-12
+        improved = False
+        while damping < MOST_DAMPING:
+            step = -np.linalg.solve(curvature + np.diag(damping * scale), gradient)
+            trial = x + np.clip(step, -LONGEST_STEP, LONGEST_STEP)
+            there = residuals(trial)
+            if _loss(there) < cost:
+                improved = True
+                break
+            damping *= DAMPING_UP
+        if not improved:
+            break
+        gain = cost - _loss(there)
+        x, current, cost = trial, there, _loss(there)
+        damping = max(damping / DAMPING_DOWN, LEAST_DAMPING)
+        if gain < TOLERANCE * cost:
+            break
+    slope = jacobian(x)
+    weight = 1.0 / np.sqrt(1.0 + current**2)
+    return _Solution(x, current, slope.T @ (slope * weight[:, None]), cost, steps)
+
+
+def _loss(residuals: Array) -> float:
+    return float(np.sum(np.sqrt(1.0 + residuals**2) - 1.0))
 
 
 def _layout(
@@ -211,7 +268,7 @@ def _layout(
         first.append(float(np.log(p.start)))
         spread.append(np.inf if p.spread is None else p.spread)
         for deviation in p.deviations:
-            for key in sorted({str(k) for k in observations.keys[deviation.level]} | set(deviation.means)):
+            for key in sorted({str(k) for k in observations.keys[deviation.level] if str(k)} | set(deviation.means)):
                 slots[p.name, deviation.level, key] = len(first)
                 first.append(float(np.log(deviation.means.get(key, 1.0))))
                 spread.append(deviation.spread)
@@ -279,11 +336,10 @@ def _carried(key: tuple[str, str, str], slot: int, first: Array, start: Fit) -> 
     return float(first[slot] if known is None else start.x[known])
 
 
-def _deviations(jacobian: Array, residuals: Array) -> Array:
+def _deviations(curvature: Array, residuals: Array, *, count: int) -> Array:
     """Standard deviations from the curvature; what the data do not touch has none (inf)."""
-    freedom = max(residuals.size - jacobian.shape[1], 1)
-    curvature = jacobian.T @ jacobian
-    scale = float(np.sum(residuals**2)) / freedom
+    freedom = max(residuals.size - count, 1)
+    scale = 2.0 * _loss(residuals) / freedom
     covariance = np.linalg.pinv(curvature) * max(scale, 1e-12)
     flat = np.diag(curvature) < 1e-9
     return np.where(flat, np.inf, np.sqrt(np.maximum(np.diag(covariance), 0.0)))

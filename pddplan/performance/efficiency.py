@@ -109,6 +109,8 @@ class Efficiency:
     """Share of a chunk's unused part that other requests fill (0 reproduces the dips of the bathtub)."""
     prefill_interference: float = 1.0
     """Share of a prefill's time that stops the decoding of others on an aggregated instance."""
+    prefill_mixing: float = 0.5
+    """Share of a prefill pass's fixed part (weights, launches) that decoding steps carry when both share a pass."""
     speculation_acceptance: float = 0.7
     """Chance that a draft token of the model's own MTP blocks is accepted, given that the one before was."""
 
@@ -125,7 +127,9 @@ NUMBERS: tuple[str, ...] = tuple(f.name for f in fields(Efficiency) if f.name no
 """Names of the numeric fields, in order."""
 
 SHARES = frozenset(
-    n for n in NUMBERS if "mfu" in n or "mbu" in n or n.endswith("_efficiency") or n == "memory_utilization"
+    n
+    for n in NUMBERS
+    if "mfu" in n or "mbu" in n or n.endswith(("_efficiency", "_mixing")) or n == "memory_utilization"
 )
 """Fields that are shares of a datasheet number, above 0."""
 HIGHEST_SHARE = 0.98

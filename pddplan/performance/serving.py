@@ -87,12 +87,12 @@ def prefill_run(
 def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Efficiency) -> Array:
     """The number a run reports, from the times of its passes.
 
-    Formula:     static throughput b O / (T_p + (O-1) t); closed TPOT t + x (b-1) T_1 / O; closed throughput
-                 b O / (TTFT + (O-1) TPOT) / ramp; offline O / (x T_1 + O t / b); input tokens I / T_1
+    Formula:     static throughput b O / (T_p + (O-1) t); closed TPOT t + x (b-1) T_i / O; closed throughput
+                 b O / (TTFT + (O-1) TPOT) / ramp; offline O / (x T_i + O t / b); input tokens I / T_1
     Parameters:  run; prefill, decode: times of its passes; efficiency (interference x, host overhead)
     Returns:     shape (runs,), seconds or tokens per second
     Raises:      nothing
-    Holds when:  the run is in steady state; T_p = whole batch, T_1 = one request.
+    Holds when:  the run is in steady state; T_p = whole batch, T_1 = one request, T_i = what of it stops decoding.
     References:  performance_terms
     """
     e = efficiency
@@ -102,7 +102,8 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
     operators = np.where(run.quantity == Quantity.OPERATORS_PREFILL, prefill.total, decode.total)
     step = decode.total
     others = np.maximum(run.batch - 1.0, 0.0)
-    tpot = step + e.prefill_interference * others * total_prefill / output
+    interrupting = interrupting_time_s(run, prefill, e)
+    tpot = step + e.prefill_interference * others * interrupting / output
     ttft = closed_loop_ttft_s(total_prefill, step, tpot, run, e)
     choices = {
         Quantity.OPERATORS_PREFILL: operators,
@@ -114,7 +115,7 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
         Quantity.CLOSED_THROUGHPUT: run.batch * output / (ttft + steps * tpot) / run.chips / RAMP_SHARE,
         Quantity.CLOSED_TTFT: ttft,
         Quantity.OFFLINE_THROUGHPUT: output
-        / (e.prefill_interference * total_prefill + output * step / np.maximum(run.batch, 1.0))
+        / (e.prefill_interference * interrupting + output * step / np.maximum(run.batch, 1.0))
         / run.chips,
         Quantity.DECODE_THROUGHPUT: run.batch / step / run.chips,
         Quantity.INPUT_THROUGHPUT: run.input_tokens / np.maximum(total_prefill, 1e-12) / run.chips,
@@ -122,6 +123,24 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
     result = np.zeros(np.broadcast(run.quantity, step, total_prefill).shape)
     for quantity, value in choices.items():
         result = np.where(run.quantity == quantity, value, result)
+    return result
+
+
+def interrupting_time_s(run: RunLoad, prefill: PassTime, efficiency: Efficiency) -> Array:
+    """What the prefill of one request adds to the decoding steps of the others.
+
+    Formula:     n (T - m F), F = weights / bandwidth + fixed times of kernels, F <= T
+    Parameters:  run (n passes per request); prefill T of one pass [s]; efficiency (m = prefill_mixing)
+    Returns:     shape (runs,) [s]
+    Raises:      nothing
+    Holds when:  prompts ride in passes that decode anyway, so that weights are read and kernels launched once for both.
+    References:  sarathi_serve
+    """
+    e, load = efficiency, run.prefill
+    fixed = (load.gemm_memory_s + load.head_memory_s) / e.weights_mbu + load.experts_memory_s / e.experts_mbu
+    fixed = fixed + load.products * e.gemm_overhead_s + load.mixers * e.attention_prefill_overhead_s
+    fixed = fixed + load.moe_layers * e.experts_overhead_s + load.layers * (e.elementwise_overhead_s + e.prefill_gap_s)
+    result: Array = run.prefill_passes * (prefill.total - e.prefill_mixing * np.minimum(fixed, prefill.total))
     return result
 
 
