@@ -44,6 +44,8 @@ MODES = ("op_composed", "static", "closed_loop", "offline_max", "fit_of_measurem
 UNITS = ("ms", "s", "out_tok/s", "out_tok/s/chip", "in_tok/s", "in_tok/s/chip")
 PARTS = ("gemm", "attn", "moe", "comm", "other")
 MAX_TENSOR_SPLIT = 16
+MAX_COUNT = 1_000_000
+"""More ranks, workers or chips than this are a slip of the pen."""
 _REQUIRED = ("kind", "model", "chip")
 
 
@@ -171,7 +173,7 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
         value = number(name, None)
         if value is None:
             return default
-        if value < 1 or value != int(value) or value > 1e6:
+        if value < 1 or value != int(value) or value > MAX_COUNT:
             faults.append(f"{name} must be a whole number of 1 or more, got {text.get(name)!r}")
             return default
         return int(value)
@@ -212,8 +214,7 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
     if prefill_pool is not None:
         size = max(prefill_pool.chips // prefill_pool.workers, 1)
         prefill_dp = note.get("prefill_dpa") == "1"
-        prefill_tp = int(float(note.get("prefill_tp") or size))
-        prefill_ep = int(float(note.get("prefill_ep") or 1))
+        prefill_tp, prefill_ep = _noted(note, "prefill_tp", size), _noted(note, "prefill_ep", 1)
         prefill_shape = _layout(
             None if prefill_dp else min(prefill_tp, size),
             1,
@@ -247,6 +248,8 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
         try:
             if name in note:
                 parts[name] = float(note[name]) / MS_PER_S
+                if not 0 <= parts[name] < math.inf:
+                    raise ValueError
         except ValueError:
             faults.append(f"{name}= in the note is not a number")
     if not (text.get("model") or "").strip() or not (text.get("chip") or "").strip():
@@ -288,11 +291,17 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
     )
 
 
-def _pool(note: Mapping[str, str], side: str) -> PoolSize | None:
+def _noted(note: Mapping[str, str], name: str, default: int) -> int:
+    """A count in a note; the default where it is not one."""
     try:
-        workers, chips = int(float(note[f"{side}_workers"])), int(float(note[f"{side}_gpus"]))
-    except (KeyError, ValueError):
-        return None
+        value = float(note.get(name) or default)
+    except ValueError:
+        return default
+    return int(value) if 0 <= value <= MAX_COUNT else default
+
+
+def _pool(note: Mapping[str, str], side: str) -> PoolSize | None:
+    workers, chips = _noted(note, f"{side}_workers", -1), _noted(note, f"{side}_gpus", 0)
     if workers == 0:
         # not stated: workers of one node, as far as they divide the chips
         workers = next(chips // size for size in (8, 4, 2, 1) if chips % size == 0) if chips else 0

@@ -1,0 +1,189 @@
+"""Spoil files by the hundred thousand and read them: no traceback, no hang, no flood of memory.
+
+    python benchmarks/fuzz_readers.py --cases 100000
+    python benchmarks/fuzz_readers.py --only trace --cases 5000 --seed 7 --keep /tmp/faults
+
+Every case must end in a result or in one of our own errors within five seconds, with warnings as errors.
+The process as a whole must stay below 500 MB. Exits 1 if anything else happened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import hashlib
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.fuzz_targets import ROOT, Target, monster_cases, targets  # noqa: E402
+from pddplan.errors import PddplanError  # noqa: E402
+from pddplan.units import KIB, MIB  # noqa: E402
+
+HANG_S = 5.0
+STOP_S = 30
+MEMORY_LIMIT_MIB = 500
+GROWTH_MIB = 60
+"""A case that lifts the peak of the process by more is named."""
+ADDRESS_SPACE_BYTES = 6 << 30
+
+
+class TooSlow(BaseException):
+    """Raised into a case that would go on for ever."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the cases of one reader."""
+
+    cases: int = 0
+    accepted: int = 0
+    refused: int = 0
+    hangs: int = 0
+    slowest_s: float = 0.0
+    spent_s: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+    growth: list[str] = field(default_factory=list)
+
+
+def peak_mib() -> float:
+    """Largest resident size of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB / MIB
+
+
+@contextlib.contextmanager
+def stopped_after(seconds: int) -> Iterator[None]:
+    """Raise TooSlow into the block when it takes longer."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def run_case(target: Target, data: bytes, path: Path, tally: Tally, *, what: str, keep: Path | None = None) -> None:
+    """Read one file and write down what happened."""
+    path.write_bytes(data)
+    before, start, fault = peak_mib(), time.process_time(), None
+    tally.cases += 1
+    try:
+        with stopped_after(STOP_S):
+            target.read(path)
+        tally.accepted += 1
+    except PddplanError as error:
+        tally.refused += 1
+        if not str(error).strip():
+            fault = "an error without a word"
+    except TooSlow:
+        fault = f"still running after {STOP_S} s"
+    except BaseException as error:  # noqa: BLE001 - anything at all is a finding
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        fault = f"{type(error).__name__}: {str(error)[:90]} at {_place(error)}"
+    spent = time.process_time() - start
+    tally.spent_s += spent
+    tally.slowest_s = max(tally.slowest_s, spent)
+    if spent > HANG_S:
+        tally.hangs += 1
+        tally.growth.append(f"{what}: {spent:.1f} s")
+    if (grown := peak_mib() - before) > GROWTH_MIB:
+        tally.growth.append(f"{what}: +{grown:.0f} MiB")
+    if fault is not None:
+        tally.faults[fault] += 1
+    if keep is not None and (fault is not None or spent > HANG_S) and tally.faults[fault or ""] <= 1:
+        name = hashlib.sha256(data).hexdigest()[:12]
+        (keep / f"{target.name}-{name}{target.suffix}").write_bytes(data)
+
+
+def _place(error: BaseException) -> str:
+    """Innermost line of ours in a traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "/pddplan/" in f.filename] or frames
+    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "?"
+
+
+def run(
+    chosen: list[Target], *, cases: int, seed: int, keep: Path | None = None, with_monsters: bool = True
+) -> dict[str, Tally]:
+    """All cases of all chosen readers, shared out by weight."""
+    total = sum(t.weight for t in chosen)
+    tallies = {target.name: Tally() for target in chosen}
+    with tempfile.TemporaryDirectory(prefix="pddplan-fuzz-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for target in chosen:
+            path, tally = Path(folder) / f"case{target.suffix}", tallies[target.name]
+            if with_monsters:
+                for what, data in monster_cases(target):
+                    run_case(target, data, path, tally, what=f"{target.name}: {what}", keep=keep)
+                gc.collect()
+            rng = random.Random(f"{seed} {target.name}")
+            for number in range(max(round(cases * target.weight / total) - tally.cases, 0)):
+                what = f"{target.name}: case {number}"
+                run_case(target, target.case(rng), path, tally, what=what, keep=keep)
+            path.unlink(missing_ok=True)
+    return tallies
+
+
+def table(tallies: dict[str, Tally]) -> str:
+    """One line a reader, then everything that went wrong."""
+    head = f"{'reader':<22}{'cases':>8}{'accepted':>10}{'refused':>9}{'faults':>8}{'hangs':>7}{'slowest s':>11}{'mean ms':>9}"
+    lines = [head]
+    for name, t in tallies.items():
+        mean = 1e3 * t.spent_s / max(t.cases, 1)
+        lines.append(
+            f"{name:<22}{t.cases:>8}{t.accepted:>10}{t.refused:>9}{t.faults.total():>8}{t.hangs:>7}"
+            f"{t.slowest_s:>11.2f}{mean:>9.1f}"
+        )
+    cases, faults = sum(t.cases for t in tallies.values()), sum(t.faults.total() for t in tallies.values())
+    lines.append(f"{'all':<22}{cases:>8}{'':>19}{faults:>8}{sum(t.hangs for t in tallies.values()):>7}")
+    lines.append(f"peak memory of the process: {peak_mib():.0f} MiB (limit {MEMORY_LIMIT_MIB})")
+    for name, t in tallies.items():
+        lines += [f"  {count:>5} x {name}: {fault}" for fault, count in t.faults.most_common(25)]
+        lines += [f"        {line}" for line in t.growth[:25]]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run and print; 1 if a case ended in anything but a result or a message."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", help="readers whose name contains this")
+    parser.add_argument("--keep", type=Path, help="keep files that show a fault in this folder")
+    parser.add_argument("--no-monsters", action="store_true", help="leave out the large and deep files")
+    parser.add_argument("--shared", type=Path, default=Path(os.environ.get("PDDPLAN_SHARED", ROOT.parent / "shared")))
+    asked = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+    os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
+    if asked.keep:
+        asked.keep.mkdir(parents=True, exist_ok=True)
+    shared = asked.shared if asked.shared.is_dir() else None
+    chosen = [t for t in targets(shared) if asked.only is None or asked.only in t.name]
+    found = run(chosen, cases=asked.cases, seed=asked.seed, keep=asked.keep, with_monsters=not asked.no_monsters)
+    print(table(found))
+    bad = sum(t.faults.total() + t.hangs for t in found.values())
+    return 1 if bad or peak_mib() > MEMORY_LIMIT_MIB else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
