@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
 from pddplan.optimize.data import ProgramData, Route
@@ -23,11 +24,16 @@ class OperatingModel(Protocol):
     data: ProgramData
     """Everything but routes."""
 
+    @property
+    def path_count(self) -> int:
+        """Number of paths."""
+        ...
+
     def members(self, index: int) -> tuple[tuple[str, ...], str | None]:
         """Pools and line that a path uses."""
         ...
 
-    def routes(self, levels: Levels, *, used: Array | None = None) -> tuple[Route, ...]:
+    def routes(self, levels: Levels, *, used: NDArray[Any] | None = None) -> tuple[Route, ...]:
         """Work, payload and coverage of every path at these levels (empty for paths not ``used``)."""
         ...
 
@@ -45,7 +51,7 @@ class Candidate:
     levels: Levels | None = None
 
     @property
-    def used(self) -> Array:
+    def used(self) -> NDArray[Any]:
         """Which routes carry anything."""
         return np.asarray(self.flow.any(axis=1))
 

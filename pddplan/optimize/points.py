@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array
@@ -104,7 +106,7 @@ class Points:
             self._small_plans.append(Plan("", 1.0, mine, lines, (path,), nothing))
             self._allowed.append(allowed_classes(self.problem, path))
 
-    def routes(self, levels: Levels, *, used: Array | None = None) -> tuple[Route, ...]:
+    def routes(self, levels: Levels, *, used: NDArray[Any] | None = None) -> tuple[Route, ...]:
         """Work, payload and coverage of every path at these levels; pools without a level stand idle.
 
         Only paths that are ``used`` are worked out where that is given; the others come back empty.
@@ -113,6 +115,11 @@ class Points:
             self._route(index, levels) if used is None or used[index] else Route(path.id, {}, self._allowed[index])
             for index, path in enumerate(self.paths)
         )
+
+    @property
+    def path_count(self) -> int:
+        """Number of paths."""
+        return len(self.paths)
 
     def members(self, index: int) -> tuple[tuple[str, ...], str | None]:
         """Pools and line that a path uses."""

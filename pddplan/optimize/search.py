@@ -27,6 +27,7 @@ from pddplan.optimize.judge import Candidate, Judge, OperatingModel
 from pddplan.optimize.levels import Cell, Levels
 from pddplan.optimize.repair import bigger_fleet, fewer_requests
 from pddplan.optimize.solver import Solved, SolveStatus, solve
+from pddplan.optimize.starts import single_path_plans
 
 _DINKELBACH_STEPS = 12
 _NODES_PER_REPAIR = 5
@@ -84,7 +85,7 @@ class Search:
         self._deadline = started + self.time_limit_s
         status = "optimal"
         try:
-            for candidate in self.start:
+            for candidate in (*self.start, *single_path_plans(self.judge)):
                 self._accept_if_feasible(candidate)
             self._push(self.known_bound, root_cell(self.model.data))
             while self._open:
@@ -137,6 +138,16 @@ class Search:
         self._lost_bound = max(self._lost_bound, bound)
         return True
 
+    def _trivial_bound(self) -> float:
+        """What no plan can exceed whatever it is: one instance of each pool of the cheapest path, all of the rate."""
+        data = self.model.data
+        if self.objective == "rps":
+            return data.max_rate_rps
+        least = cheapest_path(replace(data, routes=self.model.routes(root_cell(data).best())))
+        if self.objective == "cost":
+            return -least
+        return data.max_rate_rps / least if least > 0 else math.inf
+
     def _patience_over(self, bound: float) -> bool:
         """True when the last nodes brought no better plan and the proof is close enough (best bound first)."""
         if self.best is None or self._nodes - self._improved_at < self.patience:
@@ -149,7 +160,7 @@ class Search:
             return math.inf if self.best is None else 0.0
         bound = max([self.best_score, self._lost_bound, *(-key for key, _, _ in self._open)])
         if not math.isfinite(bound):
-            return math.inf
+            bound = self._trivial_bound()
         if self.best_score == 0:
             return 0.0 if bound <= 0 else math.inf
         return max((bound - self.best_score) / abs(self.best_score), 0.0)

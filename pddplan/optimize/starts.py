@@ -1,0 +1,62 @@
+"""Plans to start a search from: all traffic on one path, with the fleet that path needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from pddplan.optimize.cells import root_cell
+from pddplan.optimize.judge import Candidate, Judge
+from pddplan.optimize.levels import Levels, LineLevel
+from pddplan.optimize.repair import bigger_fleet
+
+MOST_STARTS = 6
+"""Paths tried, cheapest first."""
+
+
+def single_path_plans(judge: Judge) -> Iterator[Candidate]:
+    """Feasible plans that send every request at the highest rate over one path; cheapest fleets first."""
+    candidates = []
+    for index in range(judge.model.path_count):
+        candidate = _whole_traffic(judge, index)
+        if candidate is not None and judge.within_limits(candidate):
+            candidates.append((candidate.monthly_cost, index, candidate))
+    best = math.inf
+    for cost, _, candidate in sorted(candidates, key=lambda c: c[:2])[:MOST_STARTS]:
+        if cost >= best:
+            break
+        levels = candidate.levels
+        fixed = bigger_fleet(judge, candidate, levels) if levels is not None else None
+        if fixed is not None:
+            best = min(best, fixed.monthly_cost)
+            yield fixed
+
+
+def _whole_traffic(judge: Judge, index: int) -> Candidate | None:
+    """The smallest fleet that carries all requests on one path, before waits and promises are looked at."""
+    data = judge.model.data
+    _, line = judge.model.members(index)
+    flow = np.zeros((judge.model.path_count, data.weight.size))
+    flow[index] = data.max_rate_rps * data.weight
+    used = np.asarray(flow.any(axis=1))
+    route = judge.model.routes(root_cell(data).best(), used=used)[index]
+    if (route.allowed[data.weight > 0] <= 0).any():
+        return None
+    lines: dict[str, LineLevel] = {}
+    if line is not None and route.payload_bytes is not None:
+        load = float(flow[index] @ route.payload_bytes)
+        fitting = [o for o in data.lines if o.line == line and o.capacity_bytes_per_s >= load]
+        if not fitting:
+            return None
+        lines[line] = LineLevel(min(fitting, key=lambda o: (o.monthly_cost, o.id)), load)
+    route = judge.model.routes(Levels({}, lines), used=used)[index]
+    ceiling = {pool.id: pool.max_utilization for pool in data.pools}
+    counts = {
+        pool: max(math.ceil(float(flow[index] @ work) / ceiling[pool] - 1e-9), 1) for pool, work in route.work.items()
+    }
+    taken = tuple(level.option.id for level in lines.values())
+    candidate = judge.priced({pool.id: counts.get(pool.id, 0) for pool in data.pools}, taken, flow)
+    levels = judge.levels_of(candidate, judge.model.routes(Levels({}, lines), used=used))
+    return Candidate(candidate.instances, taken, flow, candidate.rate_rps, candidate.monthly_cost, levels)
