@@ -100,4 +100,11 @@ class Workload:
     """(capacity in tokens, token-weighted hit rate) points, where a trace gave them."""
 
     def at_rate(self, rate_rps: float) -> Workload:
-        return replace(self, arrival=replace(self.arrival, rate_rps=rate_rps))
+        """The same traffic at another rate.
+
+        More requests mean more independent users, whose superposition is smoother: at k > 1 times the rate the SCV
+        becomes 1 + (SCV - 1) / k. Fewer requests keep it, which is the safe side.
+        """
+        times = rate_rps / self.arrival.rate_rps if self.arrival.rate_rps > 0 else 1.0
+        scv = 1.0 + (self.arrival.scv - 1.0) / times if times > 1.0 else self.arrival.scv
+        return replace(self, arrival=replace(self.arrival, rate_rps=rate_rps, scv=scv))
