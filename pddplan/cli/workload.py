@@ -183,6 +183,7 @@ def list_(as_json: options.JsonOption = False, profiles: options.ProfilesOption 
     from pddplan.profiles.workload_profile import load_workload
     from pddplan.report.text_table import Screen
     from pddplan.report.workload_page import listing, listing_json
+    from pddplan.traces.bundled import bundled_traces
 
     with options.profile_dirs(profiles):
         workloads, broken = [], []
@@ -262,17 +263,6 @@ def show(
         print("\n".join(page(shown, imported, screen=Screen.of(sys.stdout), is_bundled=workload in known)))
 
 
-def bundled_traces() -> dict[str, Path]:
-    """Traces that come with the package, by name."""
-    from pddplan.profiles.lookup import Kind, bundled_root
-
-    folder = bundled_root() / Kind.TRACE.folder
-    if not folder.is_dir():
-        return {}
-    found = [path for path in sorted(folder.iterdir()) if ".jsonl" in path.name or ".csv" in path.name]
-    return {path.name.split(".")[0]: path for path in found}
-
-
 def _model_id(name: str) -> str:
     """Id of a known model; a message otherwise."""
     from pddplan.profiles import lookup
@@ -290,6 +280,7 @@ def _model_id(name: str) -> str:
 def _is_trace(name: str) -> bool:
     """Whether the argument is a trace rather than a workload: by its ending, or what is bundled."""
     from pddplan.profiles.lookup import is_path
+    from pddplan.traces.bundled import bundled_traces
 
     if name.endswith((".yaml", ".yml")):
         return False
@@ -355,7 +346,7 @@ def _import(
         )
     way = _word(routing, Routing, "--routing")
     scaling = _word(scale[1], Scaling, "--scale-by")
-    found = read_trace(bundled_traces().get(trace, trace), read)
+    found = read_trace(trace, read)
     if found.time_s is None and scale[0] is None and rate_may_be_missing:
         scale = (1.0, scale[1])
     block = found.block_tokens or 16

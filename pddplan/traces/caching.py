@@ -167,7 +167,7 @@ def knee(curve: tuple[tuple[float, float], ...]) -> tuple[float, float] | None:
     Parameters:  curve, (capacity, hit rate) of increasing capacity
     Returns:     that point, or None when the curve does not rise
     Holds when:  the curve rises once and then flattens.
-    References:  satopaa-2011
+    References:  satopaa2011
     """
     if len(curve) < 3 or curve[-1][1] <= curve[0][1]:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pddplan.traces.arrivals import ArrivalPattern, Scaling, arrival_pattern
 from pddplan.traces.caching import CachePolicy, Routing, knee
 from pddplan.traces.classes import MAX_CLASSES, Fit, bin_shares, build_classes, fit_of
 from pddplan.traces.misses import HitAssumption, Misses, find_misses
+from pddplan.traces.reading import ReadOptions, read_trace
 from pddplan.traces.rows import Ints
 from pddplan.traces.source import Progress
 from pddplan.traces.trace import Trace
@@ -125,6 +127,15 @@ def import_trace(trace: Trace, settings: ImportSettings, *, progress: Progress |
         token_hit_fraction=float((hit @ inputs) / inputs.sum()),
         odd_share=odd,
     )
+
+
+def import_file(path: str | Path, settings: ImportSettings, *, options: ReadOptions | None = None) -> Imported:
+    """Read a trace file (or a bundled trace by name) and make a workload of it.
+
+    Raises:  InputError with file and line for what cannot be used.
+    """
+    progress = options.progress if options is not None else None
+    return import_trace(read_trace(path, options), settings, progress=progress)
 
 
 def odd_share(transfer_tokens: Ints, output_tokens: Ints, odd: OddTraffic) -> float:

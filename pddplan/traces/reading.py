@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.files import home_path
 from pddplan.traces import formats, servegen, session_readers
+from pddplan.traces.bundled import bundled_traces
 from pddplan.traces.cleaning import MAX_SKIP_FRACTION, Cleaner
 from pddplan.traces.formats import Recognised
 from pddplan.traces.rows import Rows
@@ -47,13 +49,14 @@ class Plan:
 
 
 def read_trace(path: str | Path, options: ReadOptions | None = None) -> Trace:
-    """Read a trace of any known format.
+    """Read a trace of any known format: a file, ``-`` for standard input, or the name of a bundled one.
 
     Raises:  InputError with file and line for what cannot be used.
     """
     options = options or ReadOptions()
     _check(options)
-    if str(path) != "-" and servegen.is_profile(Path(path).expanduser()):
+    path = bundled_traces().get(str(path), path)
+    if str(path) != "-" and servegen.is_profile(home_path(path)):
         return servegen.read_profile(path)
     with open_source(path, progress=options.progress) as source:
         return read_source(source, options)

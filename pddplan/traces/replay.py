@@ -358,7 +358,7 @@ def _killed_above(slot: Ints, request: Ints, weight: Ints) -> Ints:
     Parameters:  slot, highest slot of each run, all different; request, not decreasing; weight, slots per run
     Returns:     shape (runs,)
     Holds when:  runs do not overlap.
-    References:  mattson-1970, stack processing
+    References:  mattson1970, stack processing
     """
     # inside a request count nothing: put its runs in ascending order of slots
     bits = max(int(slot.max()).bit_length(), 1)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
+from pddplan.files import home_path, is_folder
 from pddplan.traces.arrivals import PICTURE_WINDOWS, ArrivalPattern
 from pddplan.traces.formats import SERVEGEN
 from pddplan.traces.rows import Ints
@@ -50,7 +51,7 @@ class Client:
 
 def is_profile(path: Path) -> bool:
     """Whether a folder holds client profiles."""
-    return path.is_dir() and any(path.glob("chunk-*-trace.csv"))
+    return is_folder(path) and any(path.glob("chunk-*-trace.csv"))
 
 
 def read_profile(path: str | Path) -> Trace:
@@ -58,8 +59,8 @@ def read_profile(path: str | Path) -> Trace:
 
     Raises:  InputError naming file and line.
     """
-    place = Path(path).expanduser()
-    traces = sorted(place.glob("chunk-*-trace.csv")) if place.is_dir() else [_sibling(place, "trace.csv")]
+    place = home_path(path)
+    traces = sorted(place.glob("chunk-*-trace.csv")) if is_folder(place) else [_sibling(place, "trace.csv")]
     digest = hashlib.sha256()
     clients = [_client(trace, _sibling(trace, "dataset.json"), digest) for trace in traces]
     if not any(float(client.rate_rps.sum()) > 0 and client.lengths for client in clients):

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pddplan.errors import InputError, Problem, did_you_mean
-from pddplan.units import MIB
+from pddplan.files import home_path
+from pddplan.units import KIB, MIB
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -22,7 +23,11 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK_BYTES = 16 * MIB
 """Bytes of text that are parsed at a time."""
 READ_BYTES = MIB
-LONGEST_LINE_BYTES = 256 * MIB
+LONGEST_LINE_BYTES = 64 * MIB
+UNPACKED_BYTES = 4 * MIB
+"""Most that is unpacked at a time: a megabyte of zeros packs into a kilobyte."""
+ZSTD_FEED_BYTES = KIB
+"""Packed bytes given to zstd at a time; four of them may hold 128 KiB."""
 HEAD_BYTES = 4 * MIB
 """Bytes at the start of a file that are looked at to recognise its format."""
 
@@ -56,7 +61,7 @@ class Source:
     _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
     _raw: BinaryIO | None = None
     _pending: bytes = b""
-    _unpack: Callable[[bytes], bytes] | None = None
+    _unpack: _Gunzip | _Unzstd | None = None
     _read_bytes: int = 0
     _size: int | None = None
 
@@ -90,11 +95,11 @@ class Source:
         """
         line = 1
         parts: list[bytes] = []
-        size = 0
+        size, enough = 0, block_bytes
         for chunk in self._chunks():
             parts.append(chunk)
             size += len(chunk)
-            if size < block_bytes:
+            if size < enough and size <= LONGEST_LINE_BYTES:
                 continue
             data = b"".join(parts)
             cut = _last_line_end(data, quotes=quotes)
@@ -102,16 +107,17 @@ class Source:
                 if size > LONGEST_LINE_BYTES:
                     raise InputError(
                         Problem(
-                            what=f"a line is longer than {LONGEST_LINE_BYTES // MIB} MiB",
+                            what=f"a line is longer than {LONGEST_LINE_BYTES // MIB} MiB"
+                            + (", or a quotation mark in it is never closed" if quotes else ""),
                             fix="give a trace with one request per line",
                             where=f"{self.name}:{line}",
                         )
                     )
-                parts = [data]
+                parts, enough = [data], 2 * size  # joining again for every chunk would take quadratic time
                 continue
             yield TextBlock(data[:cut], line)
             line += data.count(b"\n", 0, cut)
-            parts, size = [data[cut:]], len(data) - cut
+            parts, size, enough = [data[cut:]], len(data) - cut, block_bytes
         data = b"".join(parts)
         if data:
             self.missing_newline = not data.endswith(b"\n")
@@ -157,6 +163,8 @@ class Source:
         """Next unpacked bytes, empty at the end."""
         assert self._raw is not None
         while True:
+            if self._unpack is not None and (data := self._unpack.pull()):
+                return data
             try:
                 raw = self._raw.read(READ_BYTES)
             except OSError as error:
@@ -171,15 +179,16 @@ class Source:
                 self.progress(self._read_bytes, self._size)
             if self._unpack is None:
                 return raw
-            data = self._unpack(raw)
-            if data or not raw:
-                return data
+            if not raw:
+                self.truncated_archive |= not self._unpack.complete
+                return b""
+            self._unpack.packed = raw
 
     def _start(self, raw: bytes) -> None:
         if raw.startswith(GZIP_MAGIC):
-            self.packed, self._unpack = "gzip", _Gunzip(self).feed
+            self.packed, self._unpack = "gzip", _Gunzip(self.name)
         elif raw.startswith(ZSTD_MAGIC):
-            self.packed, self._unpack = "zstd", _Unzstd(self).feed
+            self.packed, self._unpack = "zstd", _Unzstd(self.name)
         elif raw.startswith((b"BZh", b"\xfd7zXZ", b"PK\x03\x04")):
             raise InputError(
                 Problem(
@@ -201,7 +210,7 @@ def open_source(path: str | Path, *, progress: Progress | None = None) -> Source
         source = Source(path=None, name="<standard input>", progress=progress)
         source._raw = sys.stdin.buffer
         return source
-    file = Path(path).expanduser()
+    file = home_path(path)
     where = str(path)
     try:
         size = file.stat().st_size
@@ -233,63 +242,83 @@ def from_bytes(data: bytes, *, name: str = "<bytes>") -> Source:
 class _Gunzip:
     """Unpacks gzip members one after the other; a file cut off in the middle gives what there is."""
 
-    def __init__(self, source: Source) -> None:
-        self.source, self.inflate = source, zlib.decompressobj(wbits=31)
+    def __init__(self, name: str) -> None:
+        self.name, self.inflate = name, zlib.decompressobj(wbits=31)
+        self.packed = b""
+        """Bytes that wait to be unpacked."""
+        self._more = False
 
-    def feed(self, raw: bytes) -> bytes:
-        parts = []
-        if not raw:
-            self.source.truncated_archive |= not self.inflate.eof
-            return b""
-        try:
-            while raw:
-                if self.inflate.eof:
-                    if not raw.startswith(GZIP_MAGIC):
-                        break  # padding after the last member
-                    self.inflate = zlib.decompressobj(wbits=31)
-                parts.append(self.inflate.decompress(raw))
-                raw = self.inflate.unused_data
-        except zlib.error as error:
-            raise _damaged(self.source, error) from None
-        return b"".join(parts)
+    @property
+    def complete(self) -> bool:
+        return self.inflate.eof
+
+    def pull(self) -> bytes:
+        """Next unpacked bytes, about UNPACKED_BYTES at most; empty when more packed ones are needed."""
+        while self.packed or self._more:
+            if self.inflate.eof:
+                if not self.packed.startswith(GZIP_MAGIC):
+                    self.packed = b""  # padding after the last member
+                    break
+                self.inflate = zlib.decompressobj(wbits=31)
+            try:
+                data = self.inflate.decompress(self.packed, UNPACKED_BYTES)
+            except zlib.error as error:
+                raise _damaged(self.name, error) from None
+            self.packed = self.inflate.unused_data if self.inflate.eof else self.inflate.unconsumed_tail
+            self._more = len(data) == UNPACKED_BYTES and not self.inflate.eof
+            if data:
+                return data
+        return b""
 
 
 class _Unzstd:
-    def __init__(self, source: Source) -> None:
+    """The same for zstd frames."""
+
+    def __init__(self, name: str) -> None:
         import zstandard
 
-        self.source, self.error = source, zstandard.ZstdError
+        self.name, self.error = name, zstandard.ZstdError
         self.new = zstandard.ZstdDecompressor().decompressobj
         self.inflate = self.new()
+        self.packed = b""
 
-    def feed(self, raw: bytes) -> bytes:
-        parts = []
-        if not raw:
-            self.source.truncated_archive |= not self.inflate.eof
-            return b""
-        try:
-            while raw:
+    @property
+    def complete(self) -> bool:
+        return bool(self.inflate.eof)
+
+    def pull(self) -> bytes:
+        """Next unpacked bytes; empty when more packed ones are needed."""
+        start, parts, size = 0, [], 0
+        while start < len(self.packed) and size < UNPACKED_BYTES:
+            piece = self.packed[start : start + ZSTD_FEED_BYTES]
+            start += len(piece)
+            try:
                 if self.inflate.eof:
                     self.inflate = self.new()
-                parts.append(self.inflate.decompress(raw))
-                raw = self.inflate.unused_data
-        except self.error as error:
-            raise _damaged(self.source, error) from None
+                data = self.inflate.decompress(piece)
+            except self.error as error:
+                raise _damaged(self.name, error) from None
+            start -= len(self.inflate.unused_data) if self.inflate.eof else 0
+            parts.append(data)
+            size += len(data)
+        self.packed = self.packed[start:]
         return b"".join(parts)
 
 
-def _damaged(source: Source, error: Exception) -> InputError:
-    return InputError(Problem(what=f"the packed file is damaged: {error}", fix="fetch it again", where=source.name))
+def _damaged(name: str, error: Exception) -> InputError:
+    return InputError(Problem(what=f"the packed file is damaged: {error}", fix="fetch it again", where=name))
 
 
 def _last_line_end(data: bytes, *, quotes: bool) -> int:
     """Position after the last line end that may be cut at; -1 if there is none."""
     if not quotes or b'"' not in data:
         return data.rfind(b"\n") + 1 or -1
-    end = len(data)
-    while (end := data.rfind(b"\n", 0, end)) >= 0:
-        if data.count(b'"', 0, end) % 2 == 0:
-            return end + 1
+    end, before = len(data), data.count(b'"')
+    while (cut := data.rfind(b"\n", 0, end)) >= 0:
+        before -= data.count(b'"', cut, end)
+        if before % 2 == 0:
+            return cut + 1
+        end = cut
     return -1
 
 
