@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pddplan.errors import InfeasibleError, InputError, Problem, did_you_mean
+from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
 from pddplan.questions import DEFAULT_WORKLOAD as DEFAULT_WORKLOAD
 from pddplan.questions import known_chip as known_chip
 from pddplan.questions import load_inputs as load_inputs
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from pddplan.sizing import Inputs, Sizing
 
 DEFAULT_TOPOLOGY = "pdd"
+COMPARISON_S = 10.0
+COMPARISON_NODES = 40
+"""Longest search for a plan that is only there to compare with; it need not be proven the best one."""
 
 
 def size(
@@ -162,8 +165,17 @@ def size_inputs(
             uncached = replace(inputs, workload=without_cache(inputs.workload))
             try:
                 cold = optimize.size(
-                    problem_of(uncached), topology=topology, objective=same_rate, limits=bounds, shapes=shapes
+                    problem_of(uncached),
+                    topology=topology,
+                    objective=same_rate,
+                    limits=replace(
+                        bounds, time_limit_s=min(bounds.time_limit_s, COMPARISON_S), max_nodes=COMPARISON_NODES
+                    ),
+                    shapes=shapes,
+                    relax=False,
                 )
+            except SolverError:
+                remarks.append(f"at 0 % hit rate no plan was found within {COMPARISON_S:g} s")
             except InfeasibleError as error:
                 remarks.append(f"at 0 % hit rate no plan keeps the promises: {error.what}")
     return Sizing(
