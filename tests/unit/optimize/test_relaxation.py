@@ -1,0 +1,79 @@
+"""Infeasible is an answer: which single promise or limit to relax, and by how little."""
+
+from __future__ import annotations
+
+import pytest
+
+from pddplan.domain.sites import SiteChip
+from pddplan.errors import InfeasibleError, Relaxation
+from pddplan.evaluate.problem import Problem
+from pddplan.optimize import Limits, Objective, size
+from pddplan.optimize.relaxation import round_up, smallest_feasible
+from tests.unit.optimize.small_question import (
+    PREFILL_FIXED_S,
+    PREFILL_S_PER_TOKEN,
+    question,
+    shapes,
+    two_sites,
+    with_promises,
+)
+
+
+def refused(problem: Problem, objective: Objective | None = None, limits: Limits | None = None) -> InfeasibleError:
+    with pytest.raises(InfeasibleError) as caught:
+        size(problem, objective=objective or Objective("cost"), limits=limits or Limits(), shapes=shapes)
+    return caught.value
+
+
+def by_limit(error: InfeasibleError) -> dict[str, Relaxation]:
+    return {relaxation.limit: relaxation for relaxation in error.relaxations}
+
+
+def test_unreachable_ttft_names_what_is_reachable() -> None:
+    longest_s = PREFILL_FIXED_S + PREFILL_S_PER_TOKEN * 30_000
+    problem = with_promises(question(), ttft_p99_s=0.5 * longest_s)
+    found = by_limit(refused(problem))["TTFT P99"]
+    assert found.needed >= longest_s
+    assert found.needed <= 1.2 * longest_s
+    assert found.hint == f"--ttft-p99 {found.needed:g}"
+    eased = with_promises(problem, ttft_p99_s=found.needed)
+    assert size(eased, objective=Objective("cost"), limits=Limits(), shapes=shapes).keeps_promises
+
+
+def test_unreachable_tpot_in_milliseconds() -> None:
+    found = by_limit(refused(with_promises(question(), tpot_s=0.004)))["TPOT"]
+    assert found.unit == "ms"
+    assert 12.0 <= found.needed <= 20.0
+
+
+def test_too_few_chips_name_how_many_and_which_rate_fits() -> None:
+    sites = two_sites(at_b=SiteChip("big", max_chips=8, roles=("MD",)))
+    found = by_limit(refused(question(8.0, sites=sites)))
+    assert found["big at site b"].needed > 8
+    assert 0 < found["rate"].needed < 8.0
+
+
+def test_too_small_budget() -> None:
+    error = refused(question(), Objective("cost", budget_per_month=10_000))
+    assert by_limit(error)["budget"].needed > 10_000
+    assert "budget" in error.conflicts
+
+
+def test_without_relaxations_nothing_is_searched_for() -> None:
+    problem = with_promises(question(), ttft_p99_s=0.1)
+    with pytest.raises(InfeasibleError) as caught:
+        size(problem, objective=Objective("cost"), limits=Limits(), shapes=shapes, relax=False)
+    assert not caught.value.relaxations
+
+
+def test_smallest_feasible_is_found_and_safe() -> None:
+    needed = smallest_feasible(2.0, lambda value: value >= 7.3, deadline=float("inf"))
+    assert needed is not None
+    assert 7.3 <= needed <= 7.4
+    assert smallest_feasible(2.0, lambda _: False, deadline=float("inf")) is None
+
+
+@pytest.mark.parametrize(("value", "rounded"), [(12.341, 12.4), (0.0012301, 0.00124), (5.0, 5.0), (0.0, 0.0)])
+def test_rounding_up_never_goes_below(value: float, rounded: float) -> None:
+    assert round_up(value) == pytest.approx(rounded)
+    assert round_up(value) >= value
