@@ -255,6 +255,12 @@ def alias_bomb() -> bytes:
     return "\n".join(lines).encode()
 
 
+def _zstd(data: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=1).compress(data)
+
+
 def monsters() -> dict[str, bytes]:
     """Files that are large, deep, empty or not of any kind; every reader gets all of them."""
     deep = 100_000
@@ -275,6 +281,11 @@ def monsters() -> dict[str, bytes]:
         "ten megabytes of JSON": b'{"a": "' + b"x" * ten_mb + b'"}',
         "ten megabytes of commas": b"a,b\n" + b"," * ten_mb,
         "ten megabytes of quotes": b'"' * ten_mb,
+        "many values": b"a: [" + b"1," * 4_000_000 + b"1]",
+        "many JSON lists": b'{"a": [' + b"[]," * 3_000_000 + b"[]]}",
+        "many small mappings": b"a: [" + b"{}," * 3_000_000 + b"{}]",
+        "many lines of numbers": b"1,2,3\n" * 1_500_000,
+        "many lines with an open quotation mark": b'a,b\n"' + b"1,2\n" * 2_000_000,
         "many keys": b"\n".join(b"k%d: 1" % n for n in range(200_000)),
         "many JSON keys": b"{" + b",".join(b'"k%d":1' % n for n in range(200_000)) + b"}",
         "many short lines": b"1\n" * 2_000_000,
@@ -282,6 +293,8 @@ def monsters() -> dict[str, bytes]:
         "one key twice": b"schema: chip/1\nschema: chip/1\n",
         "one JSON key twice": b'{"a": 1, "a": 2}',
         "gzip bomb": gzip.compress(bytes(300_000_000), compresslevel=9, mtime=0),
+        "zstd bomb": _zstd(bytes(100_000_000)) * 10,
+        "zeros in many gzip members": gzip.compress(bytes(10_000_000), mtime=0) * 100,
         "list of numbers": b"[1e999, -1e999, NaN, Infinity, 1e-999]",
         "a number": b"7",
         "a word": b"null",

@@ -21,6 +21,9 @@ EXIT_INPUT = 2
 EXIT_INFEASIBLE = 3
 EXIT_SOLVER = 4
 
+LONGEST_NAME = 200
+"""Longer texts are no misspelt names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -109,5 +112,7 @@ class ProblemList:
 
 def did_you_mean(got: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the nearest known name, or nothing."""
+    if len(got) > LONGEST_NAME:
+        return ""  # comparing texts takes time and memory that grow with their length
     near = difflib.get_close_matches(got, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,6 +1,6 @@
-"""Writing output: a file appears whole or not at all, and a failure says what to do.
+"""Reading and writing files: bounded and in words; what is written appears whole or not at all.
 
-The path ``-`` means standard output, as everywhere on a command line.
+The path ``-`` means standard input or output, as everywhere on a command line.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
-from pddplan.errors import InputError, Problem
+from pddplan.errors import InputError, Problem, did_you_mean
 
 STANDARD_STREAM = "-"
 
@@ -24,6 +25,95 @@ _REASONS = {
     errno.EPERM: ("permission denied", "write to a folder that you own, or change its permissions"),
     errno.ENAMETOOLONG: ("the name is too long", "choose a shorter file name"),
 }
+
+
+def home_path(path: str | Path) -> Path:
+    """A path with ``~`` and ``~user`` written out.
+
+    Raises:  InputError when there is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        _refuse("whose home is this? There is no such user", fix="check the path", where=str(path))
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; no file has a name that no file system takes."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def read_bytes(path: str | Path, *, limit: int, name: str | None = None) -> bytes:
+    """Bytes of a file or of standard input (``-``), at most ``limit`` of them.
+
+    Raises:  InputError when there is nothing to read, or more than that.
+    """
+    shown = name or str(path)
+    try:
+        if str(path) == STANDARD_STREAM:
+            data = sys.stdin.buffer.read(limit + 1)
+        else:
+            with home_path(path).open("rb") as stream:
+                data = stream.read(limit + 1)
+    except FileNotFoundError:
+        _refuse("there is no such file", fix=f"check the path{_neighbour(Path(path))}", where=shown)
+    except IsADirectoryError:
+        _refuse("this is a folder, not a file", fix="name a file inside it", where=shown)
+    except PermissionError:
+        _refuse("the file may not be read", fix="change its permissions", where=shown)
+    except (OSError, ValueError) as error:
+        _refuse(f"cannot be read: {error}", fix="check the path", where=shown)
+    if len(data) > limit:
+        _refuse(f"is larger than {limit:,} bytes", fix="this kind of file is small; is it the right one?", where=shown)
+    return data
+
+
+def decode(data: bytes, *, name: str) -> str:
+    """UTF-8 text of a file, with or without byte-order mark.
+
+    Raises:  InputError for another encoding, and for a packed file.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        _refuse("is UTF-16, not UTF-8", fix="save the file as UTF-8", where=name)
+    if data.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")):
+        _refuse("is a compressed file, not text", fix="decompress it first", where=name)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        _refuse(
+            f"is not UTF-8 text (byte 0x{data[error.start]:02x})", fix="save the file as UTF-8", where=f"{name}:{line}"
+        )
+
+
+def read_text(path: str | Path, *, limit: int, name: str | None = None) -> str:
+    """UTF-8 text of a file of at most ``limit`` bytes.
+
+    Raises:  InputError as ``read_bytes`` and ``decode``.
+    """
+    return decode(read_bytes(path, limit=limit, name=name), name=name or str(path))
+
+
+def _neighbour(path: Path) -> str:
+    try:
+        return did_you_mean(path.name, [p.name for p in path.parent.iterdir()][:1000])
+    except (OSError, ValueError):
+        return ""
+
+
+def _refuse(what: str, *, fix: str, where: str) -> NoReturn:
+    raise InputError(Problem(what=what, fix=fix, where=where))
 
 
 def write_atomically(path: str | Path, content: str | bytes, *, encoding: str = "utf-8") -> None:

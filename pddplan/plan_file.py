@@ -15,12 +15,12 @@ import numpy as np
 
 from pddplan.domain.plan import Plan
 from pddplan.errors import InputError, Problem, ProblemList
-from pddplan.profiles.yaml_source import decode, read_bytes
+from pddplan.files import read_text
 from pddplan.records import from_plain, to_plain
 from pddplan.sizing import Inputs
 
 SCHEMA = "pddplan-plan/1"
-MAX_PLAN_FILE_BYTES = 256_000_000
+MAX_PLAN_FILE_BYTES = 16_000_000
 
 
 def record(inputs: Inputs, plan: Plan) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def read_plan_file(path: str | Path) -> tuple[Inputs, Plan]:
 def read_plan_json(path: str | Path) -> dict[str, Any]:
     """All keys of a plan file as plain data, checked for being one."""
     name = str(path)
-    text = decode(read_bytes(path, limit=MAX_PLAN_FILE_BYTES), name=name)
+    text = read_text(path, limit=MAX_PLAN_FILE_BYTES)
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:

@@ -18,10 +18,11 @@ from typing import Any
 
 from pddplan.domain.plan import Shape
 from pddplan.errors import InputError, Problem
+from pddplan.files import read_text
 from pddplan.performance.measurement import Measurement
 from pddplan.units import MS_PER_S, NS_PER_S, US_PER_S
 
-MAX_FILE_BYTES = 512_000_000
+MAX_FILE_BYTES = 64_000_000
 SATURATED_SHARE = 0.9
 """A stage that reaches less than this share of the rate asked for was overloaded: its waiting says nothing of speed."""
 SAME_TPOT_SHARE = 0.1
@@ -64,7 +65,7 @@ def read_benchmark(path: Path) -> list[BenchmarkRun]:
 
     Raises:  InputError for unreadable files, unknown layouts, and files without any usable run.
     """
-    text = _text(path)
+    text = read_text(path, limit=MAX_FILE_BYTES)
     readers: tuple[Callable[[str, str], list[BenchmarkRun] | None], ...] = (_from_json, _from_csv, _from_mlperf)
     for reader in readers:
         runs = reader(text, str(path))
@@ -145,19 +146,6 @@ def _completed(run: BenchmarkRun) -> BenchmarkRun:
         residence = (run.ttft_s or 0.0) + max(run.output_tokens - 1, 0.0) * run.tpot_s
         return replace(run, in_flight=max(run.rate_rps * residence, 1.0))
     return run
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(
-                Problem(what="file is too large for a benchmark result", fix="give its summary", where=str(path))
-            )
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(
-            Problem(what=f"cannot read: {fault}", fix="give a readable UTF-8 file", where=str(path))
-        ) from fault
 
 
 def _from_json(text: str, where: str) -> list[BenchmarkRun] | None:

@@ -6,6 +6,7 @@ A row that cannot be used keeps its reason; nothing is skipped silently.
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from pddplan.domain.plan import Shape
 from pddplan.errors import InputError, Problem
+from pddplan.files import read_text
 from pddplan.units import MS_PER_S
 
 COLUMNS = (
@@ -43,6 +45,7 @@ KINDS = ("prefill_latency", "decode_step", "ttft", "tpot", "throughput_e2e")
 MODES = ("op_composed", "static", "closed_loop", "offline_max", "fit_of_measurements", "fleet_24h")
 UNITS = ("ms", "s", "out_tok/s", "out_tok/s/chip", "in_tok/s", "in_tok/s/chip")
 PARTS = ("gemm", "attn", "moe", "comm", "other")
+MAX_FILE_BYTES = 64_000_000
 MAX_TENSOR_SPLIT = 16
 MAX_COUNT = 1_000_000
 """More ranks, workers or chips than this are a slip of the pen."""
@@ -118,7 +121,7 @@ def read_measurements(path: Path) -> list[Row]:
     Raises:  InputError when the file cannot be read or lacks its main columns; a bad row is returned with its reason.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
+        with io.StringIO(read_text(path, limit=MAX_FILE_BYTES), newline="") as stream:
             reader = csv.DictReader(stream)
             header = list(reader.fieldnames or ())
             missing = [c for c in _REQUIRED if c not in header]
@@ -135,7 +138,7 @@ def read_measurements(path: Path) -> list[Row]:
                 text = {str(k): str(v) if v is not None else "" for k, v in raw.items() if k is not None}
                 rows.append(parse_row(text, where=f"{path}:{reader.line_num}"))
             return rows
-    except (OSError, UnicodeDecodeError, csv.Error) as fault:
+    except csv.Error as fault:
         raise InputError(
             Problem(what=f"cannot read: {fault}", fix="give a readable UTF-8 comma-separated table", where=str(path))
         ) from fault

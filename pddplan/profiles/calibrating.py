@@ -18,6 +18,8 @@ from pddplan.profiles.catalog import ProfileCatalog
 from pddplan.profiles.efficiency_profile import dump_overlay, engine_of
 from pddplan.units import MS_PER_S
 
+LONGEST_HEADER = 10_000
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
@@ -106,8 +108,8 @@ def _is_table(path: Path) -> bool:
     """A table in the measurement schema has its columns in the first line."""
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
-            header = next(csv.reader(stream), [])
-    except (OSError, csv.Error):
+            header = next(csv.reader([stream.readline(LONGEST_HEADER)]), [])
+    except (OSError, ValueError, csv.Error):
         return False
     return {"kind", "model", "chip", "value"} <= set(header)
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from pddplan.domain.chip import Chip
 from pddplan.domain.llm import Llm
 from pddplan.errors import InputError, Problem, ProblemList, did_you_mean
+from pddplan.files import is_file
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.parameters import total_parameters
 from pddplan.profiles import lookup
@@ -25,6 +26,7 @@ from pddplan.profiles.tables import chip_from_row, llm_from_row, read_table
 
 T = TypeVar("T")
 
+LONGEST_HEADER = 10_000
 SAME_MODEL_SHARE = 0.03
 """A profile stands in for a table row when their parameter counts differ by less than this share."""
 
@@ -154,11 +156,8 @@ def _own_file(dirs: Iterable[Path], name: str) -> Path | None:
         for stem in (name, lookup.canonical(name)):
             for suffix in (".yaml", ".yml", ".json"):
                 path = folder / f"{stem}{suffix}"
-                try:
-                    if path.is_file():
-                        return path
-                except (OSError, ValueError):
-                    continue
+                if is_file(path):
+                    return path
     return None
 
 
@@ -170,7 +169,7 @@ def _index(
     """File the rows of a chips or models table under their names; other tables are left alone."""
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as stream:
-            header = stream.readline().lower()
+            header = stream.readline(LONGEST_HEADER).lower()
     except OSError:
         return
     is_llm = "n_layers" in header and "hidden" in header

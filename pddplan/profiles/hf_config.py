@@ -19,6 +19,7 @@ from pddplan.domain.llm import (
 )
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.files import home_path, is_file, is_folder
 from pddplan.profiles.hf_attention import grouped_attention
 from pddplan.profiles.hf_families import FAMILIES, Family, family_of, known_types
 from pddplan.profiles.hf_feed_forward import dense_feed_forward, feed_forwards, moe_block
@@ -57,14 +58,14 @@ def import_config(
 
     Raises:  InputError listing everything that is missing or wrong; an unknown architecture is never guessed.
     """
-    source = Path(str(path))
-    if str(path) != "-" and source.is_dir():
+    source = home_path(path)
+    if str(path) != "-" and is_folder(source):
         source = source / "config.json"
     stem = source.parent.name if source.name == "config.json" and source.parent.name else source.stem
     ident = model_id or (stem if str(path) != "-" else "model")
     config = read_json("-" if str(path) == "-" else source)
-    beside = source.with_name("hf_quant_config.json")
-    if str(path) != "-" and "quantization_config" not in config and beside.is_file():
+    beside = source.parent / "hf_quant_config.json"
+    if str(path) != "-" and "quantization_config" not in config and is_file(beside):
         config["quantization_config"] = {"quant_method": "modelopt", **read_json(beside)}
     shown = "<standard input>" if str(path) == "-" else str(source)
     return config_to_llm(config, source=shown, model_id=ident, name=name, family=family)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pddplan.errors import InputError, Problem, ProblemList
-from pddplan.profiles.yaml_source import decode, kind_of, read_bytes
+from pddplan.files import read_text
+from pddplan.profiles.yaml_source import kind_of
 
 LARGEST_COUNT = 10**9
 MOST_LAYERS = 2_000
@@ -178,7 +179,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     Raises:  InputError with file and line when it is not one JSON object.
     """
     name = str(path)
-    return parse_json(decode(read_bytes(path, limit=MAX_CONFIG_BYTES), name=name), name=name)
+    return parse_json(read_text(path, limit=MAX_CONFIG_BYTES), name=name)
 
 
 def parse_json(text: str, *, name: str) -> dict[str, Any]:

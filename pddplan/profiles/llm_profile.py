@@ -42,6 +42,7 @@ from pddplan.domain.llm import (
     RecurrentMixer,
     WeightFormats,
 )
+from pddplan.files import home_path, is_file
 from pddplan.performance.parameters import FORMATS
 from pddplan.profiles import lookup, yaml_source
 from pddplan.profiles.llm_schema import (
@@ -69,10 +70,10 @@ def load_llm(name: str | Path) -> Llm:
     Raises:  InputError naming the nearest known id, or every fault of the file.
     """
     text = str(name)
-    if text.endswith(".json") or (Path(text).expanduser() / "config.json").is_file():
-        return _imported(Path(text).expanduser())
+    if text.endswith(".json") or is_file(home_path(text) / "config.json"):
+        return _imported(home_path(text))
     organisation, slash, tail = text.partition("/")
-    if slash and organisation and "/" not in tail and not text.endswith((".yaml", ".yml")) and not Path(text).exists():
+    if slash and organisation and "/" not in tail and not text.endswith((".yaml", ".yml")) and not is_file(Path(text)):
         text = name = tail  # as model hubs write it: organisation/model
     config = None if lookup.is_path(text) else _config_in_folders(text)
     if config is not None:
@@ -98,11 +99,8 @@ def _config_in_folders(name: str) -> Path | None:
         if root == lookup.bundled_root():
             continue
         for path in (root / f"{name}.json", root / name / "config.json", root / "models" / f"{name}.json"):
-            try:
-                if path.is_file():
-                    return path
-            except (OSError, ValueError):
-                continue
+            if is_file(path):
+                return path
     return None
 
 

@@ -21,6 +21,7 @@ from enum import Enum
 from pathlib import Path
 
 from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.files import home_path, is_folder
 from pddplan.profiles import yaml_source
 
 ENVIRONMENT_VARIABLE = "PDDPLAN_PROFILES"
@@ -62,9 +63,9 @@ def use_profiles(dirs: Iterable[str | Path]) -> Iterator[None]:
 
     Raises:  InputError when one of them is no folder.
     """
-    folders = tuple(Path(d).expanduser() for d in dirs)
+    folders = tuple(home_path(d) for d in dirs)
     for folder in folders:
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise InputError(
                 Problem(what="there is no such folder of profiles", fix="check --profiles", where=str(folder))
             )
@@ -78,9 +79,9 @@ def use_profiles(dirs: Iterable[str | Path]) -> Iterator[None]:
 def roots() -> tuple[Path, ...]:
     """All roots that are searched, most specific first."""
     found = list(_user_dirs.get())
-    found += [Path(p).expanduser() for p in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if p]
+    found += [home_path(p) for p in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if p]
     config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    found.append(Path(config).expanduser() / "pddplan")
+    found.append(home_path(config) / "pddplan")
     return (*found, bundled_root())
 
 
@@ -98,7 +99,7 @@ def find(kind: Kind, name: str | Path) -> Path:
     """
     text = str(name)
     if is_path(text):
-        return Path(text).expanduser()
+        return home_path(text)
     wanted = canonical(text)
     files = _files(kind)
     if wanted in files:

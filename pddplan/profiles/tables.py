@@ -7,6 +7,7 @@ one of a reference menu (``id, peak_bf16_tflops_dense, hbm_gbps ...``).
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,8 +27,10 @@ from pddplan.domain.llm import (
 )
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.errors import InputError, Problem, ProblemList
+from pddplan.files import read_text
 from pddplan.units import GIGA, TERA, gbps_to_bytes_per_s
 
+MAX_FILE_BYTES = 8_000_000
 _PEAK_COLUMNS = {
     "bf16": ("bf16_tflops", "peak_bf16_tflops_dense"),
     "fp8": ("fp8_tflops", "peak_fp8_tflops_dense"),
@@ -73,10 +76,10 @@ class _Row:
 def read_table(path: Path) -> list[tuple[str, dict[str, str | None]]]:
     """Rows of a comma-separated table with a header, each with its ``file:line``."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
+        with io.StringIO(read_text(path, limit=MAX_FILE_BYTES), newline="") as stream:
             reader = csv.DictReader(stream)
             return [(f"{path}:{reader.line_num}", dict(row)) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as fault:
+    except csv.Error as fault:
         raise InputError(
             Problem(what=f"cannot read table: {fault}", fix="give a UTF-8 comma-separated file", where=str(path))
         ) from fault

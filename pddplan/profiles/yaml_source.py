@@ -13,18 +13,18 @@ The file is read as a stream of events from the C parser, without recursion: dep
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
-from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.errors import InputError, Problem
+from pddplan.files import read_text
 
-MAX_FILE_BYTES = 32_000_000
+MAX_FILE_BYTES = 16_000_000
 MAX_DEPTH = 64
-MAX_NODES = 2_000_000
+MAX_NODES = 300_000
 """Including what aliases repeat."""
 MAX_DIGITS = 40
 
@@ -85,7 +85,7 @@ def load(path: str | Path, *, name: str | None = None) -> SourceDocument:
     Raises:  InputError with file, line and fix for anything that is not one well-formed YAML mapping.
     """
     shown = name or str(path)
-    return loads(decode(read_bytes(path, name=shown), name=shown), name=shown)
+    return loads(read_text(path, limit=MAX_FILE_BYTES, name=shown), name=shown)
 
 
 def loads(text: str, *, name: str = "<text>") -> SourceDocument:
@@ -112,43 +112,6 @@ def loads(text: str, *, name: str = "<text>") -> SourceDocument:
     except (RecursionError, MemoryError):
         _refuse("nested too deeply", fix=f"use at most {MAX_DEPTH} levels", where=name)
     return builder.document()
-
-
-def read_bytes(path: str | Path, *, name: str | None = None, limit: int = MAX_FILE_BYTES) -> bytes:
-    """Bytes of a file or of standard input (``-``), with a message instead of a traceback."""
-    shown = name or str(path)
-    try:
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(limit + 1)
-        else:
-            with Path(path).open("rb") as stream:
-                data = stream.read(limit + 1)
-    except FileNotFoundError:
-        _refuse("there is no such file", fix=f"check the path{_neighbour(Path(path))}", where=shown)
-    except IsADirectoryError:
-        _refuse("this is a folder, not a file", fix="name a file inside it", where=shown)
-    except PermissionError:
-        _refuse("the file may not be read", fix="change its permissions", where=shown)
-    except (OSError, ValueError) as error:
-        _refuse(f"cannot be read: {error}", fix="check the path", where=shown)
-    if len(data) > limit:
-        _refuse(f"is larger than {limit:,} bytes", fix="this kind of file is small; is it the right one?", where=shown)
-    return data
-
-
-def decode(data: bytes, *, name: str) -> str:
-    """UTF-8 text of a file, with or without byte-order mark."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        _refuse("is UTF-16, not UTF-8", fix="save the file as UTF-8", where=name)
-    if data.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")):
-        _refuse("is a compressed file, not text", fix="decompress it first", where=name)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        _refuse(
-            f"is not UTF-8 text (byte 0x{data[error.start]:02x})", fix="save the file as UTF-8", where=f"{name}:{line}"
-        )
 
 
 def dump(data: dict[str, Any], *, compact: bool = False) -> str:
@@ -339,13 +302,6 @@ def _syntax_fix(text: str, line: int | None) -> str:
         if row.count('"') % 2 or row.count("'") % 2:
             return "close the quotation mark"
     return "check indentation, colons and brackets on this line and the one before"
-
-
-def _neighbour(path: Path) -> str:
-    try:
-        return did_you_mean(path.name, [p.name for p in path.parent.iterdir()][:1000])
-    except (OSError, ValueError):
-        return ""
 
 
 def _refuse(what: str, *, fix: str, where: str) -> NoReturn:

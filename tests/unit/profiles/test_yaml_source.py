@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pddplan import files
 from pddplan.errors import InputError
 from pddplan.profiles import yaml_source
 from pddplan.profiles.yaml_source import dotted, dump, load, loads
@@ -127,7 +128,7 @@ def test_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = tmp_path / "big.yaml"
     path.write_text("a: 1\n" * 100)
     with pytest.raises(InputError, match="is larger than 100 bytes"):
-        yaml_source.read_bytes(path, limit=100)
+        files.read_bytes(path, limit=100)
 
 
 scalars = st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False) | st.text()
