@@ -141,7 +141,7 @@ def curve(
     ] = None,
     sized: Annotated[
         bool,
-        typer.Option("--sized/--quick", help="Size the plan anew at six hit rates, and draw the curve through them."),
+        typer.Option("--sized/--quick", help="Fit a large fleet at some hit rates, and draw the curve through them."),
     ] = True,
     points: Annotated[int, typer.Option("--points", min=11, max=20_001, help="Hit rates on the curve.")] = 401,
     rps: options.RpsOption = None,

@@ -75,7 +75,7 @@ def more_cache(
     Parameters:  classes; capacity_curve, (capacity [tokens], token-weighted hit rate) pairs; serving; price; finance;
                  rate_rps, mean of the month; kv_bytes_per_token; memory_price_per_gb_month [currency/(GB month)];
                  capacity_now_tokens (None: the capacity whose hit rate is today's); spread;
-                 cost_factor of hit rates on the cost of serving, 1 at today's
+                 cost_factor of hit rates on the cost of serving, relative to today's
     Returns:     one move per capacity, in order of capacity
     Raises:      DomainError for a rate or price that is not positive or not finite, or a curve without points.
     Holds when:  the curve was measured on this traffic, and reading from the cache does not slow prefill.
@@ -98,7 +98,7 @@ def more_cache(
     missed = miss_tokens_at(classes, rates, spread=spread)
     revenue, cost, _ = request_economics(classes, missed, serving=serving, price=price, finance=finance)
     if cost_factor is not None:
-        cost = cost * cost_factor(rates)
+        cost = cost * cost_factor(rates) / cost_factor(np.array([now_rate]))[0]
     extra_monthly = (capacity - capacity_now_tokens) * kv_bytes_per_token / GIGA * memory_price_per_gb_month
     extra = extra_monthly / (rate_rps * seconds_per_month(finance))
     benefit = ratio(revenue, np.maximum(cost + extra, 0.0))

@@ -140,7 +140,7 @@ def _sized(study: BathtubStudy, screen: Screen) -> list[str]:
         ]
         for point in study.sized
     ]
-    head = "SIZED ANEW   a large fleet under the same promises, per today's rate; the curve runs through these points"
+    head = "FITTED ANEW   large fleets under the same promises, per today's rate; the curve runs through them"
     return [*title(head, screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from pddplan import api
 from pddplan.domain.outcome import Outcome
-from pddplan.domain.plan import Pool
-from pddplan.domain.sites import Sites
+from pddplan.domain.plan import Plan, Pool
 from pddplan.domain.token_price import TokenPrice
 from pddplan.domain.workload import Array
 from pddplan.economics.bathtub import BathtubCurve, bathtub_curve, fixed_fleet_rate, now_point
@@ -24,6 +23,7 @@ from pddplan.evaluate.problem import Problem as Question
 from pddplan.optimize import Limits, Objective
 from pddplan.optimize import size as optimum
 from pddplan.sizing import Inputs
+from pddplan.studies.large_fleet import fitted
 from pddplan.studies.perturb import with_hit_rate
 from pddplan.studies.serving import prefill_mix, prefill_time_of, serving_cost
 
@@ -31,8 +31,10 @@ POINTS = 401
 MEMORY_PRICE_PER_GB_MONTH = 0.3
 """Host memory for cached KV, USD per GB and month. Assumed: 5-15 USD per GB bought, over four years."""
 MEMORY_PRICE_RANGE = (0.05, 1.0)
-SIZED_AT = (0.0, 0.3, 0.6, 0.8, 0.9, 0.97)
-FLEET_SCALE = 8
+SIZED_AT = (0.0, 0.4, 0.7, 0.9, 0.97)
+FLEET_SCALE = 16
+ROUGH_GAP, ROUGH_TIME_LIMIT_S = 0.02, 10.0
+"""Only the kind of fleet is taken from these plans, not their counts."""
 _SAME_HIT_RATE = 0.02
 PACKED = "all tails packed"
 CHUNK_FACTORS = (0.5, 2.0)
@@ -92,7 +94,6 @@ def bathtub_study(
     memory_price_per_gb_month: float = MEMORY_PRICE_PER_GB_MONTH,
     cache_curve: Sequence[tuple[float, float]] | None = None,
     sized_at: Sequence[float] = (),
-    limits: Limits | None = None,
 ) -> BathtubStudy:
     """Bathtub curve of a plan's traffic, its reading, and what the two moves would bring.
 
@@ -109,7 +110,7 @@ def bathtub_study(
     bare = bathtub_curve(classes, rates, serving=serving, price=priced, finance=finance, spread=spread)
     here = token_hit_rate(classes)
     places = sorted([here, *(rate for rate in sized_at if abs(rate - here) > _SAME_HIT_RATE)]) if sized_at else []
-    sized = sized_points(inputs, places, topology=plan.topology, price=priced, spread=spread, limits=limits)
+    sized = sized_points(inputs, plan, places, price=priced, spread=spread)
     factor = cost_factor(bare, sized)
     curve = replace(bare, cost=bare.cost * factor(rates))
     now_rate, plan_benefit = now_point(classes, serving=serving, price=priced, finance=finance)
@@ -132,12 +133,22 @@ def bathtub_study(
     )
     shallower = shallower_tub(classes, others, serving=serving, price=priced, finance=finance)
     remarks = [] if chunk else ["prefill is a measured table: its chunks are unknown, so notches are not predicted"]
+    missing = [rate for rate in places if rate not in {point.hit_rate for point in sized}]
+    if missing:
+        lost = ", ".join(f"{rate:.0%}" for rate in missing)
+        remarks.append(f"at {lost} hits no fleet of this kind keeps the promises: there the curve looks at cost only")
     given = cache_curve if cache_curve is not None else inputs.workload.cache_curve
     cache: tuple[Move, ...] = ()
     if given:
+        copies = trace_copies(inputs)
+        if copies != 1:
+            remarks.append(
+                f"the cache curve was counted at {plan.rate_rps / copies:.3g} req/s; at the planned rate every "
+                f"capacity is {copies:.3g} times that, as for so many groups of independent users"
+            )
         cache = more_cache(
             classes,
-            given,
+            [(capacity * copies, hit) for capacity, hit in given],
             serving=serving,
             price=priced,
             finance=finance,
@@ -177,6 +188,25 @@ def bathtub_study(
     )
 
 
+def trace_copies(inputs: Inputs) -> float:
+    """How many times the traffic of its trace a workload is planned for; 1 if the trace is not known.
+
+    Formula:     planned rate / (rows / span)
+    Parameters:  inputs, whose workload may carry the record of its trace
+    Returns:     [-]
+    Raises:      nothing.
+    Holds when:  more traffic means more independent users, who share no prefixes.
+    References:  definition
+    """
+    trace = inputs.workload.provenance.get("trace", {})
+    try:
+        rate = float(trace["rows"]) / float(trace["span_s"])
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return 1.0
+    copies = inputs.workload.arrival.rate_rps / rate if rate > 0 else 1.0
+    return copies if math.isfinite(copies) and copies > 0 else 1.0
+
+
 def cost_factor(curve: BathtubCurve, sized: Sequence[SizedPoint]) -> Callable[[Array], Array]:
     """How much dearer or cheaper than the curve the plans sized anew are, between their hit rates.
 
@@ -201,35 +231,29 @@ def cost_factor(curve: BathtubCurve, sized: Sequence[SizedPoint]) -> Callable[[A
 
 def sized_points(
     inputs: Inputs,
+    plan: Plan,
     hit_rates: Sequence[float],
     *,
-    topology: str,
     price: TokenPrice,
     spread: Spread = Spread.AS_NOW,
-    limits: Limits | None = None,
 ) -> tuple[SizedPoint, ...]:
-    """Size a large fleet anew at some hit rates, under the same promises; rates without a plan are left out.
+    """Size the plan's topology anew at some hit rates, under the same promises, and make it large.
 
-    The fleet is ``FLEET_SCALE`` times as large as the workload needs, without limits of inventory, so that whole
-    instances do not blur the curve; chips and cost are given for the workload's own rate.
+    The optimiser chooses chips and shapes for that hit rate; the fleet then serves ``FLEET_SCALE`` times the plan's
+    rate, so that whole instances do not blur the curve. Chips and cost are given for the plan's own rate. Hit rates
+    at which no such fleet keeps the promises are left out.
 
     Raises:  InputError if the list shows no cached price; DomainError for hit rates outside [0, 1].
     """
-    finance, rate = inputs.sites.finance, inputs.workload.arrival.rate_rps
-    large = replace(inputs, sites=unlimited(inputs.sites), workload=inputs.workload.at_rate(rate * FLEET_SCALE))
+    finance = inputs.sites.finance
     found = []
     for hit_rate in hit_rates:
-        workload = with_hit_rate(large.workload, hit_rate, spread=spread)
-        asked = replace(large, workload=workload)
-        try:
-            outcome = optimum(
-                api.problem_of(asked),
-                topology=topology,
-                objective=Objective(kind="cost", rate_rps=workload.arrival.rate_rps),
-                limits=limits or Limits(),
-                shapes=api.shapes_of(asked),
-            )
-        except (InfeasibleError, SolverError):
+        workload = with_hit_rate(inputs.workload, hit_rate, spread=spread)
+        asked = replace(inputs, workload=workload)
+        question = api.problem_of(asked)
+        kind = plan if math.isclose(hit_rate, token_hit_rate(inputs.workload.classes)) else _kind_for(asked, plan)
+        outcome = fitted(question, kind, FLEET_SCALE) if kind is not None else None
+        if outcome is None:
             continue
         revenue = monthly_revenue(workload.classes, outcome.goodput_rps, price=price, finance=finance)
         chips = sum(pool.chips for pool in outcome.plan.pools)
@@ -239,21 +263,18 @@ def sized_points(
     return tuple(found)
 
 
-def unlimited(sites: Sites) -> Sites:
-    """The same prices without limits of inventory and power; chips already owned grow with the fleet."""
-    places = {
-        site_id: replace(
-            site,
-            power_limit_kw=None,
-            chips={
-                chip_id: replace(own, max_chips=None, owned_chips=own.owned_chips * FLEET_SCALE)
-                for chip_id, own in site.chips.items()
-            },
-        )
-        for site_id, site in sites.sites.items()
-    }
-    lines = {line_id: replace(line, max_lines=line.max_lines * FLEET_SCALE) for line_id, line in sites.lines.items()}
-    return replace(sites, sites=places, lines=lines)
+def _kind_for(inputs: Inputs, plan: Plan) -> Plan | None:
+    """Chips, shapes and routing that suit another hit rate, in the plan's topology."""
+    try:
+        return optimum(
+            api.problem_of(inputs),
+            topology=plan.topology,
+            objective=Objective(kind="cost", rate_rps=plan.rate_rps),
+            limits=Limits(gap=ROUGH_GAP, time_limit_s=ROUGH_TIME_LIMIT_S),
+            shapes=api.shapes_of(inputs),
+        ).plan
+    except (InfeasibleError, SolverError):
+        return None
 
 
 def _chunking(inputs: Inputs, question: Question, outcome: Outcome) -> tuple[float | None, float | None]:

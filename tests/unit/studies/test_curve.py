@@ -14,7 +14,7 @@ from pddplan.report.bcr_curve import curve_csv, curve_json, render, verdict
 from pddplan.report.json_plan import dump_json
 from pddplan.report.text_table import Paint, Screen
 from pddplan.studies import curve as curve_module
-from pddplan.studies.curve import PACKED, BathtubStudy, SizedPoint, bathtub_study, unlimited
+from pddplan.studies.curve import PACKED, BathtubStudy, SizedPoint, bathtub_study, trace_copies
 from tests.unit.studies.study_samples import inputs, outcome_of
 
 PRICE, _ = token_price_for("deepseek-v4-pro")
@@ -110,12 +110,16 @@ def test_the_curve_runs_through_the_points_sized_anew(monkeypatch: pytest.Monkey
     assert lifted.now_benefit == pytest.approx(2 * bare.plan_benefit)
     assert lifted.reading.valley_hit_rate == bare.reading.valley_hit_rate
     text = render(lifted, Screen(100, Paint(), ascii_only=True))
-    assert "SIZED ANEW" in text
+    assert "FITTED ANEW" in text
     assert "-50 % against a large fleet" in " ".join(text.split())
 
 
-def test_unlimited_sites_keep_their_prices() -> None:
-    sites = unlimited(inputs().sites)
-    assert sites.sites["a"].chips["h100-sxm"].max_chips is None
-    assert sites.sites["a"].chips["h100-sxm"].price_per_chip_hour == 1.88
-    assert sites.lines["a-b"].max_lines == 8 * inputs().sites.lines["a-b"].max_lines
+def test_a_trace_is_repeated_for_more_users() -> None:
+    assert trace_copies(inputs()) == 1.0
+    record = {"trace": {"rows": 1_000, "span_s": 500.0}}
+    traced = replace(inputs(), workload=replace(inputs().workload.at_rate(10.0), provenance=record))
+    assert trace_copies(traced) == pytest.approx(5.0)
+    curve = ((1e9, 0.5), (4e9, 0.95))
+    got = bathtub_study(traced, outcome_of(), price=PRICE, cache_curve=curve)
+    assert [move.capacity_tokens for move in got.cache] == pytest.approx([5e9, 2e10])
+    assert any("5 times" in remark for remark in got.remarks)
