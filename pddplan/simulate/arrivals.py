@@ -49,7 +49,8 @@ def batch_arrivals_s(count: int, rate_rps: float, *, mean_batch: float, rng: np.
     require_positive(mean_batch - 1.0 + np.finfo(float).eps, name="mean_batch - 1")
     instants = np.cumsum(rng.exponential(mean_batch / rate_rps, size=count))
     sizes = rng.geometric(1.0 / mean_batch, size=count)
-    return np.repeat(instants, sizes)[:count]
+    needed = int(np.searchsorted(np.cumsum(np.minimum(sizes, count)), count)) + 1
+    return np.repeat(instants[:needed], np.minimum(sizes[:needed], count))[:count]
 
 
 def modulated_arrivals_s(

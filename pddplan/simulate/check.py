@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Plan
 from pddplan.errors import InputError
@@ -13,8 +15,8 @@ from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.simulate.replay import Progress
 from pddplan.simulate.result import SimulationResult
-from pddplan.simulate.run import DEFAULT_REQUESTS, Draw, simulate
-from pddplan.simulate.trace_mode import TraceTraffic, nearest_class, simulate_trace
+from pddplan.simulate.run import DEFAULT_REQUESTS, LEAST_RATE_RPS, MOST_RATE_RPS, Draw, simulate
+from pddplan.simulate.trace_mode import LEAST_TRACE_REQUESTS, TraceTraffic, nearest_class, simulate_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,15 @@ def _on_trace(problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | No
                 fix="leave --seeds, --scv, --bunch and --output-scv away, or leave --trace away",
             )
         )
+    if ask.seed < 0:
+        raise InputError(Fault(f"--seed must not be negative, got {ask.seed}", "for example --seed 1"))
+    if ask.requests is not None and ask.requests < LEAST_TRACE_REQUESTS:
+        raise InputError(
+            Fault(
+                what=f"--requests must be at least {LEAST_TRACE_REQUESTS} of a trace, got {ask.requests}",
+                fix="leave it away to replay the whole trace",
+            )
+        )
     assert ask.trace is not None
     traffic = traffic_of(
         read_trace(ask.trace),
@@ -81,7 +92,14 @@ def _on_trace(problem: Problem, plan: Plan, ask: Ask, *, progress: Progress | No
         requests=ask.requests,
         seed=ask.seed,
     )
-    if ask.rate_rps is not None and traffic.rate_rps > 0:
+    if ask.rate_rps is not None and np.isfinite(traffic.rate_rps):
+        if not LEAST_RATE_RPS <= ask.rate_rps <= MOST_RATE_RPS:
+            raise InputError(
+                Fault(
+                    what=f"--rps must lie between {LEAST_RATE_RPS:g} and {MOST_RATE_RPS:g}, got {ask.rate_rps:g}",
+                    fix=f"leave it away for the trace's own {traffic.rate_rps:.3g}",
+                )
+            )
         traffic = traffic.at_rate(ask.rate_rps, seed=ask.seed)
     result = simulate_trace(
         problem,

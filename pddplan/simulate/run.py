@@ -23,6 +23,10 @@ from pddplan.simulate.scenario import Requests, Scenario, choose_ways
 DEFAULT_REQUESTS = 100_000
 LEAST_REQUESTS = 100
 MOST_REQUESTS = 20_000_000
+LEAST_RATE_RPS = 1e-6
+MOST_RATE_RPS = 1e6
+MOST_SPREAD = 1e4
+MOST_SEEDS = 1000
 _WORTH_A_PROCESS = 300_000
 """Requests over all seeds from which starting worker processes pays."""
 
@@ -62,7 +66,7 @@ def simulate(
     """
     arrival = problem.workload.arrival
     asked = draw or Draw(scv=arrival.scv, dispersion=arrival.dispersion)
-    _check(asked, seed=seed, seeds=seeds)
+    _check(asked, plan.rate_rps, seed=seed, seeds=seeds)
     scenario = build_scenario(problem, plan, chunk_tokens=chunk_tokens)
     classes = problem.workload.classes
     numbers = tuple(range(seed, seed + seeds))
@@ -76,25 +80,28 @@ def simulate(
     return measure(scenario, runs, seeds=numbers, elapsed_s=elapsed)
 
 
-def _check(draw: Draw, *, seed: int, seeds: int) -> None:
-    faults = []
-    if not LEAST_REQUESTS <= draw.requests <= MOST_REQUESTS:
-        faults.append(
-            Fault(
-                f"--requests must lie between {LEAST_REQUESTS} and {MOST_REQUESTS:,}, got {draw.requests}",
-                f"for example --requests {DEFAULT_REQUESTS}",
-            )
-        )
+def _check(draw: Draw, rate_rps: float, *, seed: int, seeds: int) -> None:
+    ranges = (
+        ("--requests", draw.requests, LEAST_REQUESTS, MOST_REQUESTS, DEFAULT_REQUESTS),
+        ("the rate of the plan (--rps)", rate_rps, LEAST_RATE_RPS, MOST_RATE_RPS, 10),
+        ("--seeds", seeds, 1, MOST_SEEDS, 8),
+        ("--bunch", draw.mean_batch, 1, MOST_SPREAD, 4),
+        ("--scv, the variability of arrivals,", draw.scv, 0, MOST_SPREAD, 1),
+        ("--output-scv, the spread of answers,", draw.output_scv, 0, MOST_SPREAD, 1),
+    )
+    faults = [
+        Fault(f"{name} must lie between {_plain(low)} and {_plain(high)}, got {_plain(got)}", f"for example {example}")
+        for name, got, low, high, example in ranges
+        if not low <= got <= high
+    ]
     if seed < 0:
         faults.append(Fault(f"--seed must not be negative, got {seed}", "for example --seed 1"))
-    if not 1 <= seeds <= 1000:
-        faults.append(Fault(f"--seeds must lie between 1 and 1000, got {seeds}", "for example --seeds 8"))
-    if not (np.isfinite(draw.mean_batch) and draw.mean_batch >= 1):
-        faults.append(Fault(f"the mean bunch must be at least 1, got {draw.mean_batch}", "for example --bunch 4"))
-    if not (np.isfinite(draw.output_scv) and draw.output_scv >= 0):
-        faults.append(Fault(f"the SCV of answers must not be negative, got {draw.output_scv}", "give 0 or more"))
     if faults:
         raise InputError(faults)
+
+
+def _plain(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
 
 
 def _runs(

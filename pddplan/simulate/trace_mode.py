@@ -22,7 +22,9 @@ from pddplan.simulate.result import SimulationResult
 from pddplan.simulate.scenario import Index, Requests, Scenario, choose_ways
 
 _ROWS_AT_A_TIME = 65_536
-_LEAST_REQUESTS = 2
+LEAST_TRACE_REQUESTS = 2
+MOST_TRACE_REQUESTS = 5_000_000
+MOST_BLOCKS_PER_REQUEST = 4_000_000
 _MOST_SQUEEZE = 1.5
 """Beyond this factor on the rate, conversations are overlaid instead of squeezed in time."""
 
@@ -64,7 +66,15 @@ class TraceTraffic:
         beginning: squeezing time would make users answer faster than they can read. Hits within a copy stay;
         copies share nothing.
         """
-        copies = max(round(rate_rps / self.rate_rps), 1)
+        copies = max(round(min(rate_rps / self.rate_rps, 1e15)), 1)
+        if rate_rps > _MOST_SQUEEZE * self.rate_rps and copies * self.count > MOST_TRACE_REQUESTS:
+            raise InputError(
+                Fault(
+                    what=f"{rate_rps:g} requests per second would take {copies:,} copies of {self.count:,} requests",
+                    fix=f"ask for at most {self.rate_rps * MOST_TRACE_REQUESTS / self.count:.3g} requests per second",
+                    where=self.name,
+                )
+            )
         if rate_rps <= _MOST_SQUEEZE * self.rate_rps or copies < 2:
             first = float(self.arrival_s[0])
             return replace(self, arrival_s=(self.arrival_s - first) * (self.rate_rps / rate_rps))
@@ -175,10 +185,10 @@ def simulate_trace(
 
 
 def _check(traffic: TraceTraffic) -> None:
-    if traffic.count < _LEAST_REQUESTS:
+    if traffic.count < LEAST_TRACE_REQUESTS:
         raise InputError(
             Fault(
-                what=f"a simulation needs at least {_LEAST_REQUESTS} requests, the trace has {traffic.count}",
+                what=f"a simulation needs at least {LEAST_TRACE_REQUESTS} requests, the trace has {traffic.count}",
                 fix="give a longer trace, or draw requests with --requests",
                 where=traffic.name,
             )
@@ -237,6 +247,14 @@ def _line_states(
     if traffic.blocks is None:
         return {}
     size = traffic.blocks.block_tokens
+    if int(traffic.input_tokens.max()) // size > MOST_BLOCKS_PER_REQUEST:
+        raise InputError(
+            Fault(
+                what=f"a request has {int(traffic.input_tokens.max()):,} input tokens, more than can be replayed",
+                fix="leave such rows out of the trace",
+                where=traffic.name,
+            )
+        )
     capacity = None if decode_cache_tokens is None else max(decode_cache_tokens // size, 1)
     cached = np.array([way.decode_cache for way in scenario.ways])[requests.way]
     nothing = np.zeros(traffic.count, dtype=np.int64)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pddplan.traces.trace import Trace
 
 _LEAST_INPUT_TOKENS = 1
+_MOST_BLOCKS = 2**31 - 2
+"""Capacities above hold any trace."""
 
 
 def traffic_of(
@@ -88,7 +90,7 @@ def traffic_of(
 
 
 def _blocks(tokens: int | None, size: int) -> int | None:
-    return None if tokens is None else max(tokens // size, 1)
+    return None if tokens is None else min(max(tokens // size, 1), _MOST_BLOCKS)
 
 
 def _parents(trace: Trace) -> NDArray[np.int64]:

@@ -188,8 +188,11 @@ def test_aggregated_plan_agrees_with_its_closed_form_on_the_mean() -> None:
         (Draw(10**9), {}, "--requests"),
         (FEW, {"seed": -1}, "--seed"),
         (FEW, {"seeds": 0}, "--seeds"),
-        (Draw(4000, mean_batch=0.5), {}, "bunch"),
+        (Draw(4000, mean_batch=0.5), {}, "--bunch"),
+        (Draw(4000, mean_batch=1e9), {}, "--bunch"),
         (Draw(4000, output_scv=-1.0), {}, "answers"),
+        (Draw(4000, scv=1e308), {}, "variability"),
+        (Draw(4000, scv=float("nan")), {}, "variability"),
     ],
 )
 def test_counts_out_of_range_are_refused(draw: Draw, changes: dict[str, int], said: str) -> None:
@@ -197,6 +200,13 @@ def test_counts_out_of_range_are_refused(draw: Draw, changes: dict[str, int], sa
     with pytest.raises(InputError) as caught:
         simulate(problem, plan, draw=draw, **changes)  # type: ignore[arg-type]
     assert said in caught.value.problems[0].what
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, 1e308, 1e-308, float("nan"), float("inf")])
+def test_rates_out_of_range_are_refused(rate: float) -> None:
+    problem, plan = build(Case("flat", 4, 0.6, 0.5))
+    with pytest.raises(InputError, match="--rps"):
+        simulate(problem, replace(plan, rate_rps=rate), draw=FEW)
 
 
 def test_all_faults_of_a_plan_are_named_at_once() -> None:
