@@ -303,8 +303,8 @@ def _read_options(
     strict: bool,
     max_skip: float,
 ) -> ReadOptions:
-    from pddplan.traces.formats import parse_columns
     from pddplan.traces.reading import ReadOptions
+    from pddplan.traces.recognise import parse_columns
 
     return ReadOptions(
         format=trace_format,

@@ -11,7 +11,7 @@ from pddplan.files import home_path
 from pddplan.traces import formats, servegen, session_readers
 from pddplan.traces.bundled import bundled_traces
 from pddplan.traces.cleaning import MAX_SKIP_FRACTION, Cleaner
-from pddplan.traces.formats import Recognised
+from pddplan.traces.recognise import Recognised, recognise, with_parquet_columns
 from pddplan.traces.rows import Rows
 from pddplan.traces.source import BLOCK_BYTES, PARQUET_MAGIC, Progress, Source, open_source
 from pddplan.traces.trace import Trace
@@ -65,7 +65,7 @@ def read_trace(path: str | Path, options: ReadOptions | None = None) -> Trace:
 def read_source(source: Source, options: ReadOptions) -> Trace:
     """Read a trace from an open source."""
     found = (
-        formats.recognise(source.head(), name=source.name, wanted=options.format, columns=options.columns)
+        recognise(source.head(), name=source.name, wanted=options.format, columns=options.columns)
         if not _is_parquet(source)
         else _parquet(source, options)
     )
@@ -163,8 +163,8 @@ def _parquet(source: Source, options: ReadOptions) -> Recognised:
         raise InputError(
             Problem(what=f"cannot be read as Parquet: {str(error)[:200]}", fix="check the file", where=source.name)
         ) from None
-    found = formats.Recognised(container="parquet", format="", why="")
-    return formats.with_parquet_columns(found, names, name=source.name, columns=options.columns)
+    found = Recognised(container="parquet", format="", why="")
+    return with_parquet_columns(found, names, name=source.name, columns=options.columns)
 
 
 def _check(options: ReadOptions) -> None:

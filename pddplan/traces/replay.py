@@ -29,6 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
+from pddplan.traces.inversions import LARGEST_INT32, earlier_greater_weight
+from pddplan.traces.slot_bits import SlotBits
 
 Ints = NDArray[np.int64]
 Number = TypeVar("Number", np.int32, np.float64)
@@ -36,11 +38,7 @@ NEVER = np.int64(2**31 - 1)
 """Depth of a block that no cache holds: seen for the first time, or expired."""
 NO_SLOT = np.int64(2**62)
 """Where requests that have not come yet end."""
-LARGEST_INT32 = 2**31 - 1
-WORD_BITS = 64
 _START_SIZE = 1024
-BRUTE_BITS = 6
-"""Inversions inside blocks of 2**6 elements are counted by comparing all pairs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,55 +274,6 @@ class StackReplay:
             self._time[here] = chunk.time_s
 
 
-class SlotBits:
-    """Which slots of the time line are live, one bit each, with fast counts."""
-
-    def __init__(self) -> None:
-        self.filled = 0
-        """Slots handed out so far."""
-        self.live = 0
-        self._words = np.zeros(_START_SIZE, dtype=np.uint64)
-        self._before = np.zeros(_START_SIZE, dtype=np.int64)
-        """Live slots in all words before each one."""
-
-    def add(self, count: int) -> None:
-        """Hand out further slots, all live."""
-        after = self.filled + count
-        words = (after + WORD_BITS - 1) // WORD_BITS
-        if words > self._words.size:
-            larger = np.zeros(max(words, 2 * self._words.size), dtype=np.uint64)
-            larger[: self._words.size] = self._words
-            self._words = larger
-        first, last = self.filled // WORD_BITS, after // WORD_BITS
-        head = _low_bits(self.filled % WORD_BITS)
-        if count:
-            self._words[first] |= ~head if last > first else _low_bits(after % WORD_BITS) & ~head
-            self._words[first + 1 : last] = _low_bits(WORD_BITS)
-            if last > first and after % WORD_BITS:
-                self._words[last] |= _low_bits(after % WORD_BITS)
-        self.filled = after
-        self.live += count
-
-    def kill(self, slots: Ints) -> None:
-        """These slots, live until now and all different, are dead from now on."""
-        bits = np.left_shift(np.uint64(1), (slots % WORD_BITS).astype(np.uint64))
-        np.bitwise_xor.at(self._words, slots // WORD_BITS, bits)
-        self.live -= slots.size
-        words = self.filled // WORD_BITS + 1
-        counts = np.bitwise_count(self._words[:words])
-        self._before = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-
-    def live_above(self, slots: Ints) -> Ints:
-        """Live slots above each of these."""
-        word, bit = slots // WORD_BITS, (slots % WORD_BITS).astype(np.uint64)
-        inside = np.bitwise_count(self._words[word] >> bit).astype(np.int64)  # this slot and those above in its word
-        return np.asarray(self.live - self._before[word + 1] + inside - 1)
-
-
-def _low_bits(count: int) -> np.uint64:
-    return np.uint64((1 << count) - 1)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
     first: Ints
@@ -367,59 +316,6 @@ def _killed_above(slot: Ints, request: Ints, weight: Ints) -> Ints:
     killed = np.empty(slot.size, dtype=np.int64)
     killed[order] = counted
     return killed
-
-
-def earlier_greater_weight(values: Ints, weights: Ints) -> Ints:
-    """For each element the total weight of the elements before it that are greater.
-
-    Formula:     R_q = sum of weights_u over u < q with values_u > values_q
-    Parameters:  values, shape (n,), all different; weights, shape (n,)
-    Returns:     shape (n,)
-    Holds when:  values are distinct. Works from the coarsest halving of the index range to the finest; at each
-                 level the elements stand in order of (block of indices, value), so the right half of a block sees
-                 the weights of the left half that are greater as one difference of a running sum.
-    References:  elementary
-    """
-    count = values.size
-    index = np.argsort(values).astype(np.int32)
-    rank = np.empty(count, dtype=np.int32)
-    rank[index] = np.arange(count, dtype=np.int32)
-    result = _inside_blocks(rank, weights)
-    places = np.arange(count, dtype=np.int32)
-    kind = np.int32 if int(weights.sum()) <= LARGEST_INT32 else np.int64
-    weight = weights.astype(kind)
-    for bit in range(max(count - 1, 0).bit_length() - 1, BRUTE_BITS - 1, -1):
-        right = (index >> bit) & 1 == 1
-        left_weight = weight[index]
-        left_weight[right] = 0
-        running = np.cumsum(left_weight, dtype=kind)
-        block = index >> (bit + 1)
-        block_end = np.minimum(((block[right] + 1) << (bit + 1)) - 1, count - 1)
-        result[index[right]] += running[block_end] - running[right]
-        if bit == BRUTE_BITS:
-            break
-        lefts = np.cumsum(~right, dtype=np.int32)
-        lefts -= block << bit  # lefts of this block so far: earlier blocks have 2**bit of them each
-        target = np.where(right, places - lefts + (1 << bit), (block << (bit + 1)) + lefts - 1)
-        placed = np.empty_like(index)
-        placed[target] = index
-        index = placed
-    return result
-
-
-def _inside_blocks(rank: NDArray[np.int32], weights: Ints) -> Ints:
-    """The part of ``earlier_greater_weight`` between elements of the same block of 2**BRUTE_BITS."""
-    size = 1 << BRUTE_BITS
-    blocks = -(-rank.size // size)
-    ranks = np.full((blocks, size), -1, dtype=np.int32)
-    ranks.reshape(-1)[: rank.size] = rank
-    padded = np.zeros((blocks, size), dtype=np.int64)
-    padded.reshape(-1)[: rank.size] = weights
-    result = np.zeros((blocks, size), dtype=np.int64)
-    for later in range(1, size):
-        greater = ranks[:, :later] > ranks[:, later : later + 1]
-        result[:, later] = np.einsum("ij,ij->i", greater, padded[:, :later])
-    return result.ravel()[: rank.size]
 
 
 def _running_max(depths: Ints, request: Ints) -> Ints:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pddplan.errors import InputError, Problem
-from pddplan.traces.formats import Recognised
+from pddplan.traces.recognise import Recognised
 from pddplan.traces.rows import BadRow, Names, Rows
 from pddplan.traces.source import Source
 from pddplan.traces.table_reader import json_objects

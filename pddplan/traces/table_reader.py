@@ -17,10 +17,12 @@ import numpy as np
 
 from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
-from pddplan.traces.formats import Recognised, TableFormat
+from pddplan.traces.formats import TableFormat
+from pddplan.traces.recognise import Recognised, pick
 from pddplan.traces.rows import BadRow, Ints, Names, Rows
 from pddplan.traces.source import BLOCK_BYTES, Source, TextBlock
 from pddplan.traces.times import parse_times
+from pddplan.units import MIB
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +31,8 @@ NUMBER_ROLES = ("input", "output", "hit", "appended")
 FAILED_WORDS = frozenset({"failed", "failure", "error", "errored", "timeout", "cancelled", "canceled", "aborted"})
 PARQUET_ROWS = 200_000
 LARGEST_ID = 2**63
+LARGEST_ARRAY_BYTES = 256 * MIB
+NO_NAME = (None, "", "null", "None", "nan")
 
 
 class TableReader:
@@ -49,6 +53,8 @@ class TableReader:
         match self.found.container:
             case "jsonl":
                 yield from self._json_rows()
+            case "json":
+                yield self._array_rows()
             case "csv":
                 yield from self._csv_rows()
             case "parquet":
@@ -67,8 +73,12 @@ class TableReader:
     def _json_rows(self) -> Iterator[Rows]:
         import polars as pl
 
+        nested = any(column not in row for row in self.found.sample[:1] for column in self.columns.values())
         schema = self._json_schema()
         for block in self.source.blocks(block_bytes=self.block_bytes):
+            if nested and any("." in column for column in self.columns.values()):
+                yield self._slowly(block, json_objects(block))
+                continue
             try:
                 frame = pl.read_ndjson(io.BytesIO(block.data), schema=schema)
             except (pl.exceptions.PolarsError, UnicodeDecodeError, OverflowError, ValueError):
@@ -77,12 +87,26 @@ class TableReader:
             lines = _line_numbers(block, frame.height)
             yield self._from_frame(frame, lines) if lines is not None else self._slowly(block, json_objects(block))
 
+    def _array_rows(self) -> Rows:
+        """Rows of one JSON array; ``line`` counts its elements."""
+        data = self.source.read_all(limit=LARGEST_ARRAY_BYTES)
+        try:
+            values = json.loads(data, parse_constant=lambda word: math.nan)
+        except (ValueError, RecursionError) as error:
+            where = f"{self.source.name}:{getattr(error, 'lineno', 1)}"
+            raise InputError(
+                Problem(what="is not whole JSON (cut off?)", fix="check the end of the file", where=where)
+            ) from None
+        elements = enumerate(values if isinstance(values, list) else [values], start=1)
+        rows = ((place, value if isinstance(value, dict) else "is not a JSON object") for place, value in elements)
+        return self._slowly(TextBlock(b"\n", 1), rows)
+
     def _json_schema(self) -> dict[str, pl.DataType]:
         import polars as pl
 
         schema: dict[str, Any] = {}
         for role, column in self.columns.items():
-            values = [row[column] for row in self.found.sample if row.get(column) is not None]
+            values = [value for row in self.found.sample if (value := pick(row, column)) is not None]
             if role == "ids":
                 texts = any(isinstance(value, list) and any(isinstance(i, str) for i in value) for value in values)
                 schema[column] = pl.List(pl.String if texts else pl.Int64)
@@ -216,10 +240,10 @@ class TableReader:
             ids: list[int] = []
             cells: dict[str, Any] = {}
             for role, column in self.columns.items():
-                if column not in row and role not in self.table.optional:
+                cells[role] = pick(row, column)
+                if cells[role] is None and column not in row and role not in self.table.optional:
                     fault = f"has no {column!r}"
                     break
-                cells[role] = row.get(column)
             if fault is None:
                 fault = self._fault(cells)
             if fault is None and "ids" in cells:
@@ -272,8 +296,9 @@ class TableReader:
         return numbers["input"], hits
 
     def _sessions(self, names: Sequence[Any], parents: Sequence[Any] | None) -> Ints:
-        if parents is None:
-            return self.sessions.many([_hashable(name) for name in names])
+        if parents is None:  # a request without a session is a conversation of its own
+            own = [object() if name in NO_NAME else _hashable(name) for name in names]
+            return self.sessions.many(own)
         numbers = np.empty(len(names), dtype=np.int64)
         for place, (chat, parent) in enumerate(zip(names, parents, strict=True)):
             root = self.chats.get(_hashable(parent))
@@ -330,6 +355,8 @@ def _lists(series: Any) -> tuple[Ints, Ints, np.ndarray]:
         ids = flat.to_numpy().view(np.int64)
         broken = (series.is_null() | series.list.eval(pl.element().is_null()).list.any()).to_numpy()
     else:
+        if series.dtype == pl.List(pl.UInt64):
+            series = series.list.eval(pl.element().reinterpret(signed=True))
         series = series.cast(pl.List(pl.Int64))
         flat = series.explode(empty_as_null=False, keep_nulls=False)
         broken = series.is_null().to_numpy()

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from pddplan.errors import InputError
 from pddplan.traces.caching import CachePolicy, replay
-from pddplan.traces.formats import parse_columns
 from pddplan.traces.reading import ReadOptions, read_source, read_trace
+from pddplan.traces.recognise import parse_columns
 from pddplan.traces.source import from_bytes
 from pddplan.traces.trace import Trace
 
@@ -328,3 +328,42 @@ class TestFormats:
         assert trace.drawn_times is not None
         # the second session finds nothing of the first; each sub-agent finds the block of its own session
         assert sorted(replay(trace, CachePolicy()).hit_tokens.tolist()) == [0, 0, 64, 64]
+
+    def test_keys_inside_objects(self) -> None:
+        rows = [
+            {
+                "ts": 1.5 * i,
+                "usage": {"prompt_tokens": 100 + i, "completion_tokens": 3, "more": {"cached_tokens": 40}},
+            }
+            for i in range(4)
+        ]
+        trace = read("\n".join(json.dumps(row) for row in rows))
+        assert trace.input_tokens.tolist() == [100, 101, 102, 103]
+        assert trace.hit_tokens is not None
+        assert trace.hit_tokens.tolist() == [40] * 4
+        named = read("\n".join(json.dumps(row) for row in rows), columns={"input": "usage.more.cached_tokens"})
+        assert named.input_tokens.tolist() == [40] * 4
+
+    @pytest.mark.parametrize("indent", [None, 2])
+    def test_one_json_array(self, indent: int | None) -> None:
+        rows = [json.loads(line(timestamp=t)) for t in (0, 7)]
+        trace = read(json.dumps(rows, indent=indent))
+        assert (trace.format, trace.count) == ("mooncake", 2)
+        error = fault(json.dumps([*rows, 5], indent=indent), strict=True)
+        assert error.problems[0].where == "t:3"
+
+    def test_requests_without_a_session_stand_alone(self) -> None:
+        text = "timestamp,session_id,prompt_tokens,completion_tokens\n1.5,,10,2\n2.5,,30,2\n3.5,a,10,2\n4.5,a,40,2\n"
+        trace = read(text)
+        assert trace.session is not None
+        assert len(set(trace.session.tolist())) == 3
+
+    def test_unsigned_ids_in_parquet(self, tmp_path: Path) -> None:
+        import polars as pl
+
+        ids = pl.Series([[2**64 - 1, 5], [2**64 - 1, 6]], dtype=pl.List(pl.UInt64))
+        frame = pl.DataFrame(
+            {"timestamp": [0, 9], "input_length": [1024, 1024], "output_length": [1, 1], "hash_ids": ids}
+        )
+        frame.write_parquet(tmp_path / "a.parquet")
+        assert replay(read_trace(tmp_path / "a.parquet"), CachePolicy()).hit_tokens.tolist() == [0, 512]

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pddplan.traces.replay import NEVER, Depths, RequestChunk, SlotBits, StackReplay, earlier_greater_weight
+from pddplan.traces.inversions import earlier_greater_weight
+from pddplan.traces.replay import NEVER, Depths, RequestChunk, StackReplay
+from pddplan.traces.slot_bits import SlotBits
 
 BLOCK = 4
 
