@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pddplan import files
 from pddplan.errors import InputError
-from pddplan.profiles import yaml_source
 from pddplan.profiles.yaml_source import dotted, dump, load, loads
 
 
