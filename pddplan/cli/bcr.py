@@ -8,23 +8,17 @@ from typing import Annotated
 import typer
 
 from pddplan.cli import options
+from pddplan.cli.asked import Asked, asks
 from pddplan.cli.bcr_planning import fleet, growth, regret, reserve
 from pddplan.cli.bcr_questions import (
-    ModelOption,
     PlanOption,
-    StackOption,
-    TimeLimitOption,
     TokenPriceOption,
     TokenTableOption,
     TopologyOption,
-    load_inputs,
-    load_question,
     plan_of,
     range_of,
-    show,
     token_price_of,
 )
-from pddplan.cli.options import profile_dirs
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -32,9 +26,9 @@ COMPARED = "colocated,pd,cross-dc,cross-dc-drc,pdd"
 
 
 @app.command("compare")
+@asks()
 def compare(
-    workload: options.WorkloadOption = "agentic-64k",
-    sites: options.SitesOption = None,
+    asked: Asked,
     topologies: Annotated[
         str, typer.Option("--topologies", help="Topologies to size, separated by commas.")
     ] = COMPARED,
@@ -57,18 +51,6 @@ def compare(
     ] = "cost",
     token_price: TokenPriceOption = None,
     token_prices: TokenTableOption = "token-prices",
-    rps: options.RpsOption = None,
-    ttft_p50: options.TtftP50Option = None,
-    ttft_p90: options.TtftP90Option = None,
-    ttft_p99: options.TtftP99Option = None,
-    tpot: options.TpotOption = None,
-    link: options.LinkOption = None,
-    model: ModelOption = None,
-    stack: StackOption = None,
-    time_limit: TimeLimitOption = 30.0,
-    as_json: options.JsonOption = False,
-    csv: options.CsvOption = None,
-    profiles: options.ProfilesOption = None,
 ) -> None:
     """Topologies side by side: each at its own optimum, under the same promises.
 
@@ -78,50 +60,32 @@ def compare(
       pddplan bcr compare --workload my.yaml --topologies pd,pdd --baseline pd --json
       pddplan bcr compare --fleet 'pd a:h100-sxm=88' --fleet 'pdd a:h100-sxm=43 b:h200-sxm=32'
     """
-    options.one_standard_output(as_json, csv)
-    with profile_dirs(profiles):
-        from pddplan.optimize import Limits, Objective
-        from pddplan.report import bcr_compare
-        from pddplan.studies.compare import compare_topologies
-        from pddplan.studies.fleet import parse_fleet
+    from pddplan.optimize import Objective
+    from pddplan.report import bcr_compare
+    from pddplan.studies.compare import compare_topologies
+    from pddplan.studies.fleet import parse_fleet
 
-        inputs = load_inputs(
-            workload,
-            sites,
-            rps=rps,
-            ttft=(ttft_p50, ttft_p90, ttft_p99),
-            tpot=tpot,
-            link=link,
-            model=model,
-            stack=stack,
-        )
-        price, assumed = token_price_of(token_prices, token_price, inputs)
-        rate = inputs.workload.arrival.rate_rps if objective == "cost" else None
-        found = compare_topologies(
-            inputs,
-            [name.strip() for name in topologies.split(",") if name.strip()],
-            baseline=baseline,
-            fixed={path.stem: plan_of(path) for path in fixed or ()},
-            fleets=tuple(parse_fleet(text) for text in fleet or ()),
-            objective=Objective(kind=objective, rate_rps=rate),
-            limits=Limits(time_limit_s=time_limit),
-            price=price,
-            price_assumed=assumed,
-        )
-        show(
-            found,
-            as_json=as_json,
-            csv=csv,
-            text=bcr_compare.render,
-            json=bcr_compare.comparison_json,
-            table=bcr_compare.comparison_csv,
-        )
+    fleets = tuple(parse_fleet(text) for text in fleet or ())
+    inputs = asked.inputs()
+    price, assumed = token_price_of(token_prices, token_price, inputs)
+    found = compare_topologies(
+        inputs,
+        [name.strip() for name in topologies.split(",") if name.strip()],
+        baseline=baseline,
+        fixed={path.stem: plan_of(path) for path in fixed or ()},
+        fleets=fleets,
+        objective=Objective(kind=objective, rate_rps=inputs.workload.arrival.rate_rps if objective == "cost" else None),
+        limits=asked.limits(),
+        price=price,
+        price_assumed=assumed,
+    )
+    asked.show(found, text=bcr_compare.render, json=bcr_compare.comparison_json, table=bcr_compare.comparison_csv)
 
 
 @app.command("curve")
+@asks()
 def curve(
-    workload: options.WorkloadOption = "agentic-64k",
-    sites: options.SitesOption = None,
+    asked: Asked,
     topology: TopologyOption = "pdd",
     plan: PlanOption = None,
     cached_ratio: Annotated[
@@ -141,20 +105,9 @@ def curve(
     ] = None,
     sized: Annotated[
         bool,
-        typer.Option("--sized/--quick", help="Fit a large fleet at some hit rates, and draw the curve through them."),
+        typer.Option("--sized/--quick", help="Size large fleets at some hit rates, and draw the curve through them."),
     ] = True,
     points: Annotated[int, typer.Option("--points", min=11, max=20_001, help="Hit rates on the curve.")] = 401,
-    rps: options.RpsOption = None,
-    ttft_p90: options.TtftP90Option = None,
-    ttft_p99: options.TtftP99Option = None,
-    tpot: options.TpotOption = None,
-    link: options.LinkOption = None,
-    model: ModelOption = None,
-    stack: StackOption = None,
-    time_limit: TimeLimitOption = 30.0,
-    as_json: options.JsonOption = False,
-    csv: options.CsvOption = None,
-    profiles: options.ProfilesOption = None,
 ) -> None:
     """The bathtub: what a unit of cost earns against the hit rate, and the two ways out of the valley.
 
@@ -164,46 +117,30 @@ def curve(
       pddplan bcr curve --cached-ratio 0.25 --even
       pddplan bcr curve --workload from-trace.yaml --memory-price 0.1 --csv curve.csv
     """
-    options.one_standard_output(as_json, csv)
-    with profile_dirs(profiles):
-        from pddplan.economics.hit_rate import Spread
-        from pddplan.report import bcr_curve
-        from pddplan.studies.curve import MEMORY_PRICE_PER_GB_MONTH, SIZED_AT, bathtub_study
+    from pddplan.economics.hit_rate import Spread
+    from pddplan.report import bcr_curve
+    from pddplan.studies.curve import MEMORY_PRICE_PER_GB_MONTH, SIZED_AT, bathtub_study
 
-        inputs, outcome = load_question(
-            workload,
-            sites,
-            plan=plan,
-            topology=topology,
-            rps=rps,
-            ttft=(None, ttft_p90, ttft_p99),
-            tpot=tpot,
-            link=link,
-            model=model,
-            stack=stack,
-            time_limit=time_limit,
-        )
-        price, assumed = token_price_of(token_prices, token_price, inputs)
-        study = bathtub_study(
-            inputs,
-            outcome,
-            price=price,
-            price_assumed=assumed,
-            cached_over_miss=cached_ratio,
-            spread=Spread.EVEN if even else Spread.AS_NOW,
-            points=points,
-            memory_price_per_gb_month=MEMORY_PRICE_PER_GB_MONTH if memory_price is None else memory_price,
-            sized_at=SIZED_AT if sized else (),
-        )
-        show(
-            study, as_json=as_json, csv=csv, text=bcr_curve.render, json=bcr_curve.curve_json, table=bcr_curve.curve_csv
-        )
+    inputs, outcome = asked.plan(plan, topology=topology)
+    price, assumed = token_price_of(token_prices, token_price, inputs)
+    study = bathtub_study(
+        inputs,
+        outcome,
+        price=price,
+        price_assumed=assumed,
+        cached_over_miss=cached_ratio,
+        spread=Spread.EVEN if even else Spread.AS_NOW,
+        points=points,
+        memory_price_per_gb_month=MEMORY_PRICE_PER_GB_MONTH if memory_price is None else memory_price,
+        sized_at=SIZED_AT if sized else (),
+    )
+    asked.show(study, text=bcr_curve.render, json=bcr_curve.curve_json, table=bcr_curve.curve_csv)
 
 
 @app.command("sure")
+@asks()
 def sure(
-    workload: options.WorkloadOption = "agentic-64k",
-    sites: options.SitesOption = None,
+    asked: Asked,
     topology: TopologyOption = "pdd",
     plan: PlanOption = None,
     baseline: Annotated[
@@ -215,17 +152,6 @@ def sure(
     ] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, max=65_536, help="Joint draws.")] = 64,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draws.")] = 1,
-    rps: options.RpsOption = None,
-    ttft_p90: options.TtftP90Option = None,
-    ttft_p99: options.TtftP99Option = None,
-    tpot: options.TpotOption = None,
-    link: options.LinkOption = None,
-    model: ModelOption = None,
-    stack: StackOption = None,
-    time_limit: TimeLimitOption = 30.0,
-    as_json: options.JsonOption = False,
-    csv: options.CsvOption = None,
-    profiles: options.ProfilesOption = None,
 ) -> None:
     """How sure a plan is: every uncertain number varied alone (tornado) and together (Monte Carlo).
 
@@ -235,33 +161,20 @@ def sure(
       pddplan bcr sure --plan plan.json --samples 256
       pddplan bcr sure --range 'missing tokens=0.5:2' --json
     """
-    options.one_standard_output(as_json, csv)
-    with profile_dirs(profiles):
-        from pddplan.report import bcr_sure
-        from pddplan.studies.sureness import how_sure
+    from pddplan.report import bcr_sure
+    from pddplan.studies.sureness import how_sure
 
-        inputs, outcome = load_question(
-            workload,
-            sites,
-            plan=plan,
-            topology=topology,
-            rps=rps,
-            ttft=(None, ttft_p90, ttft_p99),
-            tpot=tpot,
-            link=link,
-            model=model,
-            stack=stack,
-            time_limit=time_limit,
-        )
-        found = how_sure(
-            inputs,
-            outcome.plan,
-            samples=samples,
-            seed=seed,
-            ranges=dict(range_of(text) for text in ranges or ()),
-            baseline=plan_of(baseline) if baseline is not None else None,
-        )
-        show(found, as_json=as_json, csv=csv, text=bcr_sure.render, json=bcr_sure.sure_json, table=bcr_sure.sure_csv)
+    given = dict(range_of(text) for text in ranges or ())
+    inputs, outcome = asked.plan(plan, topology=topology)
+    found = how_sure(
+        inputs,
+        outcome.plan,
+        samples=samples,
+        seed=seed,
+        ranges=given,
+        baseline=plan_of(baseline) if baseline is not None else None,
+    )
+    asked.show(found, text=bcr_sure.render, json=bcr_sure.sure_json, table=bcr_sure.sure_csv)
 
 
 for command in (growth, reserve, regret, fleet):

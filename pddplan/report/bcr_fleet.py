@@ -27,7 +27,8 @@ def verdict(fleet: SharedFleet) -> str:
     chips = sum(fleet.chips().values())
     monthly, yearly = (money(fleet.monthly_total * months, fleet.currency) for months in (1, MONTHS_PER_YEAR))
     return (
-        f"{count(chips)} chips serve {len(fleet.tenants)} workloads, {short(fleet.goodput_rps)} req/s together, "
+        f"{count(chips)} chips serve {len(fleet.tenants)} workload{'s' if len(fleet.tenants) > 1 else ''}, "
+        f"{short(fleet.goodput_rps)} req/s together, "
         f"for {monthly} a month ({yearly} a year)."
     )
 

@@ -1,0 +1,147 @@
+"""The options by which every study is asked its question, declared once and added to each command's own.
+
+    @app.command("curve")
+    @asks()
+    def curve(asked: Asked, topology: TopologyOption = "pdd") -> None: ...
+
+The command line of ``curve`` then has all options of ``Asked`` beside ``--topology``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from pddplan.cli import options
+
+if TYPE_CHECKING:
+    from pddplan.domain.outcome import Outcome
+    from pddplan.optimize import Limits
+    from pddplan.report.text_table import Screen
+    from pddplan.sizing import Inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, its promises, and the form of the answer, as given on the command line."""
+
+    workload: options.WorkloadOption = "agentic-64k"
+    sites: options.SitesOption = None
+    rps: options.RpsOption = None
+    ttft_p50: options.TtftP50Option = None
+    ttft_p90: options.TtftP90Option = None
+    ttft_p99: options.TtftP99Option = None
+    tpot: options.TpotOption = None
+    link: options.LinkOption = None
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Another model than the workload's.")] = None
+    stack: Annotated[str | None, typer.Option("--stack", help="Serving stack whose efficiencies to use.")] = None
+    weights: Annotated[str | None, typer.Option("--weights", help="Weights dtype, e.g. bf16, fp8.")] = None
+    kv: Annotated[str | None, typer.Option("--kv", help="KV cache dtype, e.g. bf16, fp8.")] = None
+    mtp: Annotated[int, typer.Option("--mtp", min=0, max=16, help="Draft tokens per step (0 = MTP off).")] = 0
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", callback=options.positive, help="Stop each search after so many seconds.")
+    ] = 30.0
+    as_json: options.JsonOption = False
+    csv: options.CsvOption = None
+    profiles: options.ProfilesOption = None
+
+    def inputs(self, workload: str | None = None) -> Inputs:
+        """Read the files of the question (of another workload, if one is named)."""
+        from pddplan import api
+
+        return api.load_inputs(
+            self.workload if workload is None else workload,
+            self.sites,
+            rps=self.rps,
+            ttft_p50_s=self.ttft_p50,
+            ttft_p90_s=self.ttft_p90,
+            ttft_p99_s=self.ttft_p99,
+            tpot_s=options.in_seconds(self.tpot),
+            link_gbps=self.link,
+            llm=self.model,
+            stack=self.stack,
+            weights_dtype=self.weights,
+            kv_dtype=self.kv,
+            speculation_depth=self.mtp,
+        )
+
+    def limits(self) -> Limits:
+        """Limits of a search."""
+        from pddplan.optimize import Limits
+
+        return Limits(time_limit_s=self.time_limit)
+
+    def plan(self, file: Path | None, *, topology: str) -> tuple[Inputs, Outcome]:
+        """The records and the outcome of a plan: read from a plan file, or sized now."""
+        from pddplan import api
+
+        if file is not None:
+            inputs, read = api.load_plan_inputs(file)
+            return inputs, api.evaluate_plan(inputs, read)
+        inputs = self.inputs()
+        return inputs, api.size_inputs(inputs, topology=topology, limits=self.limits(), compare=False).outcome
+
+    def show(
+        self,
+        found: Any,
+        *,
+        text: Callable[[Any, Screen], str],
+        json: Callable[[Any], Mapping[str, Any]],
+        table: Callable[[Any], str],
+    ) -> None:
+        """One result in the formats asked for."""
+        if self.csv is not None:
+            from pddplan.files import write_atomically
+
+            write_atomically(self.csv, table(found))
+        if self.as_json:
+            from pddplan.report.json_plan import dump_json
+
+            sys.stdout.write(dump_json(json(found)))
+        elif str(self.csv) != "-":
+            from pddplan.report.text_table import Screen
+
+            sys.stdout.write(text(found, Screen.of(sys.stdout)))
+
+
+def asks(*, leave_out: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of ``Asked`` (without some), and hand them over as its first argument."""
+    hints = get_type_hints(Asked, include_extras=True)
+    shared = {
+        spec.name: inspect.Parameter(
+            spec.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if spec.default is MISSING else spec.default,
+            annotation=hints[spec.name],
+        )
+        for spec in fields(Asked)
+        if spec.name not in leave_out
+    }
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        merged = [own_one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for own_one in own]
+        for at, name in enumerate(name for name in ("workload", "sites") if name in shared):
+            merged.insert(at, shared[name])
+        merged += [parameter for name, parameter in shared.items() if name not in ("workload", "sites")]
+
+        @functools.wraps(command)
+        def called(**given: Any) -> None:
+            asked = Asked(**{name: given.pop(name) for name in shared})
+            options.one_standard_output(asked.as_json, asked.csv)
+            with options.profile_dirs(asked.profiles):
+                command(asked, **given)
+
+        called.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
+        del called.__wrapped__
+        return called
+
+    return decorate
