@@ -1,0 +1,247 @@
+"""Rows of measurement tables: read, predicted by the right formula, scored; never a crash, never a silent skip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pddplan.domain.plan import Shape
+from pddplan.errors import InputError
+from pddplan.performance.forward_pass import pass_time
+from pddplan.performance.measurement import Measurement, parse_note, parse_row, read_measurements
+from pddplan.performance.predict import predict_row, run_of, subject_of
+from pddplan.performance.scores import score_of, section_of
+from pddplan.performance.serving import RAMP_SHARE, Quantity, prefill_run, run_times, split_system
+from pddplan.profiles.catalog import ProfileCatalog
+
+CATALOG = ProfileCatalog()
+BASE = {
+    "source": "test", "kind": "tpot", "model": "llama-3.1-8b", "weights_dtype": "bf16", "kv_dtype": "bf16",
+    "chip": "h100_sxm", "n_chips": "1", "tp": "1", "pp": "1", "dp": "1", "ep": "1", "framework": "vllm 0.12.0",
+    "date": "2025-10", "isl_tokens": "1024", "prefix_tokens": "0", "osl_tokens": "512",
+    "batch_or_concurrency": "32", "value": "12", "unit": "ms", "note": "mode=closed_loop",
+}  # fmt: skip
+
+
+def row(**changes: str) -> Any:
+    return parse_row({**BASE, **changes}, where="t.csv:2")
+
+
+def measured(**changes: str) -> Measurement:
+    found = row(**changes)
+    assert found.measurement is not None, found.reason
+    return found.measurement  # type: ignore[no-any-return]
+
+
+def test_a_row_is_read_in_base_units() -> None:
+    m = measured(note="mode=op_composed;gemm=2.5;attn=1;batch_is_per_dp_rank", dp="4", tp="1", n_chips="4")
+    assert m.value == pytest.approx(0.012)
+    assert m.parts_s == {"gemm": 0.0025, "attn": 0.001}
+    assert m.batch == 128
+    assert m.shape == Shape(tp=1, dp=4, ep=1)
+
+
+def test_blanks_are_filled_by_what_the_chips_allow() -> None:
+    assert measured(dp="", ep="", tp="8", n_chips="8").shape == Shape(tp=8)
+    assert measured(dp="", ep="", tp="1", n_chips="16", note="mode=closed_loop;attention_dp=1").shape == Shape(
+        dp=16, ep=16
+    )
+    note = "mode=closed_loop;disagg;prefill_workers=2;prefill_gpus=16;prefill_tp=8;decode_workers=1;decode_gpus=8;attention_dp=1"
+    split = measured(n_chips="24", tp="1", dp="", ep="8", note=note)
+    assert (split.shape, split.prefill_shape) == (Shape(dp=8, ep=8), Shape(tp=8))
+    assert (split.prefill_pool.workers, split.decode_pool.chips) == (2, 8)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"kind": "speed"}, "kind 'speed'"),
+        ({"unit": "furlong"}, "unit 'furlong'"),
+        ({"unit": "out_tok/s"}, "does not suit"),
+        ({"isl_tokens": ""}, "isl_tokens is missing"),
+        ({"isl_tokens": "lots"}, "not a number"),
+        ({"prefix_tokens": "2000"}, "exceeds isl_tokens"),
+        ({"value": "-3"}, "not negative"),
+        ({"tp": "0"}, "whole number"),
+        ({"batch_or_concurrency": "1e308"}, "finite"),
+        ({"note": "mode=magic"}, "mode 'magic'"),
+        ({"note": "mode=closed_loop;disagg"}, "without prefill_workers"),
+        ({"model": ""}, "must be named"),
+    ],
+)
+def test_a_bad_row_says_why(changes: dict[str, str], reason: str) -> None:
+    bad = row(**changes)
+    assert bad.measurement is None
+    assert reason in bad.reason
+    prediction = predict_row(bad, CATALOG)
+    assert prediction.value is None
+    assert prediction.remark == bad.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ({"chip": "h1000"}, "unknown chip 'h1000'; did you mean"),
+        ({"model": "llama-9"}, "unknown model"),
+        ({"weights_dtype": "fp3"}, "unknown weights dtype"),
+        ({"kv_dtype": "fp3"}, "unknown KV dtype"),
+    ],
+)
+def test_what_cannot_be_predicted_says_why(changes: dict[str, str], remark: str) -> None:
+    prediction = predict_row(row(**changes), CATALOG)
+    assert prediction.value is None
+    assert remark in prediction.remark
+
+
+@given(
+    text=st.dictionaries(st.sampled_from(sorted(BASE)), st.text(max_size=12), max_size=6),
+)
+def test_no_row_crashes(text: dict[str, str]) -> None:
+    prediction = predict_row(parse_row({**BASE, **text}, where="x"), CATALOG)
+    assert (prediction.value is None) == (bool(prediction.remark) and prediction.value is None)
+    assert prediction.value is None or (np.isfinite(prediction.value) and prediction.value > 0)
+
+
+def test_closed_loop_tpot_is_a_step_plus_the_others_prefills() -> None:
+    m = measured()
+    subject = subject_of(m, CATALOG)
+    run, _ = run_of(subject)
+    value, prefill, decode = run_times(run, subject.efficiency)
+    alone = replace(subject.efficiency, prefill_interference=0.0)
+    assert float(run_times(run, alone)[0]) == pytest.approx(float(decode.total))
+    unmixed = replace(subject.efficiency, prefill_interference=1.0, prefill_mixing=0.0)
+    by_hand = float(decode.total) + 31 * float(prefill.total) * float(run.prefill_passes) / 512
+    assert float(run_times(run, unmixed)[0]) == pytest.approx(by_hand, rel=1e-6)
+    assert float(decode.total) < float(value) < by_hand
+
+
+def test_static_throughput_is_tokens_over_latency() -> None:
+    m = measured(kind="throughput_e2e", unit="out_tok/s", note="mode=static", batch_or_concurrency="8")
+    subject = subject_of(m, CATALOG)
+    run, _ = run_of(subject)
+    value, prefill, decode = run_times(run, subject.efficiency)
+    latency = float(run.prefill_passes * prefill.total) + 511 * float(decode.total)
+    assert float(value) == pytest.approx(8 * 512 / latency)
+
+
+def test_batches_beyond_memory_are_cut_and_said() -> None:
+    prediction = predict_row(row(isl_tokens="100000", batch_or_concurrency="64"), CATALOG)
+    assert "memory holds" in prediction.remark
+    offline = predict_row(
+        row(kind="throughput_e2e", unit="out_tok/s/chip", batch_or_concurrency="", note="mode=offline_max"), CATALOG
+    )
+    assert "from memory" in offline.remark
+
+
+def test_offline_mixtures_without_layout_use_attention_ranks() -> None:
+    m = measured(
+        model="qwen3-235b-a22b", n_chips="8", tp="8", ep="", kind="throughput_e2e", unit="out_tok/s/chip",
+        weights_dtype="fp8", kv_dtype="fp8", batch_or_concurrency="", note="mode=offline_max", chip="h200_sxm",
+    )  # fmt: skip
+    assert subject_of(m, CATALOG).model.shape == Shape(tp=1, dp=8, ep=8)
+
+
+def test_sums_of_operators_know_no_engine() -> None:
+    m = measured(kind="decode_step", note="mode=op_composed", framework="vllm 0.24.0")
+    subject = subject_of(m, CATALOG)
+    assert subject.efficiency.name == "operators-vllm"
+    assert subject.efficiency.step_overhead_s == subject.efficiency.sequence_overhead_s == 0.0
+
+
+def test_passes_hold_several_short_prompts_or_part_of_a_long_one() -> None:
+    model = subject_of(measured(), CATALOG).model
+    _, passes = prefill_run(model, requests=16, new_tokens=1024, cached_tokens=0, chunk_tokens=8192)
+    assert passes == pytest.approx(2)
+    load, passes = prefill_run(model, requests=1, new_tokens=20_480, cached_tokens=1000, chunk_tokens=8192)
+    assert passes == pytest.approx(2.5)
+    assert float(load.rows) == 8192
+
+
+def test_split_system_balances_its_sides() -> None:
+    def run(servers: float) -> Any:
+        return split_system(
+            in_flight=100, output_tokens=1000, prefill_servers=servers, prefill_s=1.0, decode_workers=2,
+            batch_cap=1000, step_s=lambda b: 0.01 + 1e-4 * b, fixed_s=0.0,
+        )  # fmt: skip
+
+    free, starved = run(100.0), run(1.0)
+    assert free.bound == "concurrency"
+    assert 2 * free.batch_per_worker + free.rate_rps * 1.0 == pytest.approx(100, rel=1e-3)
+    assert starved.bound == "prefill"
+    assert starved.rate_rps == pytest.approx(1.0, rel=1e-3)
+    assert starved.tpot_s < free.tpot_s
+    assert starved.ttft_s > 50  # Little: most of the hundred wait
+
+
+def test_split_rows_predict_all_kinds() -> None:
+    note = "mode=closed_loop;disagg;attention_dp=1;prefill_workers=1;prefill_tp=8;prefill_ep=8;prefill_dpa=1;prefill_gpus=8;decode_workers=1;decode_gpus=8"
+    common = {
+        "model": "deepseek-v3", "chip": "h200_sxm", "weights_dtype": "fp8", "kv_dtype": "fp8", "n_chips": "16",
+        "tp": "1", "dp": "", "ep": "8", "isl_tokens": "8192", "osl_tokens": "1024", "batch_or_concurrency": "128",
+        "note": note, "framework": "dynamo-trt",
+    }  # fmt: skip
+    tpot = predict_row(row(**common), CATALOG)
+    rate = predict_row(row(**common, kind="throughput_e2e", unit="out_tok/s/chip"), CATALOG)
+    assert tpot.value is not None
+    assert rate.value is not None
+    assert rate.value * 16 * RAMP_SHARE * tpot.value <= 128 * 1.01  # no more tokens in flight than requests
+    assert "per decode worker" in tpot.remark
+
+
+def test_production_averages_state_what_was_assumed() -> None:
+    prediction = predict_row(
+        row(
+            kind="throughput_e2e", unit="in_tok/s/chip", isl_tokens="", osl_tokens="", batch_or_concurrency="",
+            note="mode=fleet_24h;input tokens incl. 56.3% cache hits", model="deepseek-v3", weights_dtype="fp8",
+            n_chips="32", tp="1", dp="32", ep="32", chip="h800-sxm",
+        ),
+        CATALOG,
+    )  # fmt: skip
+    assert prediction.value is not None
+    assert "assumed" in prediction.remark
+    assert "56.3 %" in prediction.remark
+
+
+def test_every_quantity_has_a_formula() -> None:
+    m = measured()
+    subject = subject_of(m, CATALOG)
+    run, _ = run_of(subject)
+    for quantity in Quantity:
+        value = run_times(replace(run, quantity=np.asarray(float(quantity))), subject.efficiency)[0]
+        assert float(value) > 0, quantity
+
+
+def test_scores_by_hand() -> None:
+    score = score_of([(11.0, 10.0, "a"), (8.0, 10.0, "b"), (10.0, 10.0, "c")])
+    assert score is not None
+    assert (score.mape, score.bias, score.median) == pytest.approx((0.1, -1 / 30, 0.1))
+    assert (score.worst, score.worst_where) == (pytest.approx(-0.2), "b")
+    assert score_of([]) is None
+    assert section_of(measured(kind="ttft")) == "TTFT"
+    assert section_of(measured(note="mode=static;quality=low (early)")) == "low quality"
+
+
+def test_tables_that_are_no_tables(tmp_path: Path) -> None:
+    for name, content in (("empty.csv", b""), ("other.csv", b"a,b\n1,2\n"), ("binary.csv", bytes(range(256)))):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(InputError):
+            read_measurements(path)
+    with pytest.raises(InputError):
+        read_measurements(tmp_path / "missing.csv")
+
+
+def test_notes() -> None:
+    assert parse_note("mode=static; disagg ;a=b=c;;=x") == {"mode": "static", "disagg": "", "a": "b=c"}
+
+
+def test_pass_time_of_the_catalogue_is_finite_for_prefill() -> None:
+    subject = subject_of(measured(), CATALOG)
+    load = subject.model.load(sequences=1.0, new_tokens=10.0, cached_tokens=0.0, decode=False)
+    assert float(pass_time(load, subject.efficiency).total) > 0
