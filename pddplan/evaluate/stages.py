@@ -23,6 +23,7 @@ from pddplan.paths.transfer import TransferStage
 from pddplan.queueing.flows import burstiness, departure_scv, split_scv
 from pddplan.queueing.moments import Moments, mix_moments
 from pddplan.queueing.priority import shortest_first_wait
+from pddplan.queueing.residual import first_free
 from pddplan.queueing.wait import pool_wait
 
 _LEAST_ROOM = 0.02
@@ -72,7 +73,14 @@ def prefill_state(
     service = mix_moments(class_rate_rps, service_s)
     rate = float(class_rate_rps.sum())
     scv = problem.workload.arrival.scv if arrival_scv is None else arrival_scv
-    wait = pool_wait(count, service.mean, service_scv=service.scv, arrival_rate_rps=rate, arrival_scv=scv)
+    wait = pool_wait(
+        count,
+        service.mean,
+        service_scv=service.scv,
+        arrival_rate_rps=rate,
+        arrival_scv=scv,
+        light=first_free(count, service_s, weight=class_rate_rps),
+    )
     chance = float(wait.delay_probability)
     if problem.settings.discipline == "shortest-first":
         wait = shortest_first_wait(

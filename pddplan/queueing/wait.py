@@ -10,10 +10,13 @@ import numpy as np
 from pddplan.domain.workload import Array
 from pddplan.errors import DomainError
 from pddplan.queueing.erlang import erlang_c
+from pddplan.queueing.residual import FirstFree
 
 _MOST_CORRECTION = 0.24
 """Bound on the multi-server correction, as Cosmetatos' formula is used by Whitt (1993)."""
 _NEWTON_STEPS = 12
+_SAME = 1e-6
+"""Relative distance below which two phases are one."""
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
 _FARTHEST = 25.0
 """Beyond, the tail of the normal law is smaller than any float; ratios of tails need a nonzero one."""
@@ -161,39 +164,76 @@ def pool_wait(
     service_scv: float,
     arrival_rate_rps: Array | float,
     arrival_scv: float = 1.0,
+    light: FirstFree | None = None,
 ) -> Wait:
     """Wait for the first free of c servers, first come first served (G/G/c).
 
     Formula:     p = delay_probability(c, rho, ca^2, cs^2), rho = lambda E[S] / c;
-                 tail tau = E[S] / (c (1 - rho)) * (ca^2 + cs^2) / 2;
-                 mean of the delayed m = tau * multi_server_factor * light_traffic_factor;
-                 density at zero f0 = c (1 - rho) / E[S]. When m < tau the delayed are a fast share q with mean t:
-                 t = (tau - m) / (tau f0 - 1), q = (tau - m) / (tau - t)  (the two-point law with these
-                 moments and one point at tau); else one exponential of mean m
+                 heavy traffic: the delayed wait Exp(tau), tau = E[S] / (c (1 - rho)) * (ca^2 + cs^2) / 2;
+                 light traffic (``light``): they wait for the first free server, moments F1, F2; in between
+                 E[W|W>0] = tau ((1 - w) F1 / tau_0 + w),  E[W^2|W>0] = 2 tau^2 ((1 - w) F2 / (2 tau_0^2) + w),
+                 w = rho^max(1, sqrt(c)/2), tau_0 = E[S] (1 + cs^2) / (2c); without ``light`` the mean comes from
+                 multi_server_factor. Density at zero c (1 - rho) / E[S]. A fast and a slow phase have these moments
     Parameters:  servers c >= 1; service_mean_s E[S] >= 0 [s]; service_scv cs^2 >= 0;
-                 arrival_rate_rps lambda >= 0 [1/s], any shape; arrival_scv ca^2 >= 0
+                 arrival_rate_rps lambda >= 0 [1/s], any shape; arrival_scv ca^2 >= 0;
+                 light: first_free of the mix, None when only two moments are known
     Returns:     Wait; tail inf and p = 1 where rho >= 1
     Raises:      DomainError for a negative or missing argument
-    Holds when:  any server may take any request; exact for M/M/c, exact mean for M/G/1; within 10 % at P90 and
-                 not more than 5 % optimistic at P99 of TTFT against simulation for c = 2..40, rho <= 0.85.
-    References:  allen1990; kingman1961; kimura1986
+    Holds when:  any server may take any request; exact for M/M/c, exact mean for M/G/1; TTFT against simulation for
+                 c = 2..40, rho <= 0.85: P90 and P99 within 10 % for cs^2 up to 5, within 20 % for heavy tails.
+    References:  allen1990; kingman1961; kimura1986; burman1983
     """
     for name, value in (("service_mean_s", service_mean_s), ("service_scv", service_scv), ("arrival_scv", arrival_scv)):
         if not 0 <= value < np.inf:
             raise DomainError(name, "must be finite and not negative", value)
-    rate = np.asarray(arrival_rate_rps, dtype=float)
-    rho = rate * service_mean_s / servers
+    rho = np.asarray(arrival_rate_rps, dtype=float) * service_mean_s / servers
     stable = rho < 1.0
     probability = delay_probability(servers, rho, arrival_scv=arrival_scv, service_scv=service_scv)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        unit = service_mean_s / (servers * np.where(stable, 1.0 - rho, 1.0))
-        tail = unit * 0.5 * (arrival_scv + service_scv)
-        mean = tail * multi_server_factor(servers, rho, service_scv=service_scv)
-        mean = mean * light_traffic_factor(rho, arrival_scv=arrival_scv, service_scv=service_scv)
-        split = stable & (mean < tail * (1.0 - 1e-9)) & (tail > unit * (1.0 + 1e-9))
-        fast = np.where(split, (tail - mean) / np.where(split, tail / np.where(unit > 0, unit, 1.0) - 1.0, 1.0), 0.0)
-        split &= fast < mean
-        fast = np.where(split, fast, 0.0)
-        share = np.where(split, (tail - mean) / np.where(split, tail - fast, 1.0), 0.0)
-    slow = np.where(split, tail, mean)
+    unit = service_mean_s / (servers * np.where(stable, 1.0 - rho, 1.0))
+    tail = unit * 0.5 * (arrival_scv + service_scv)
+    regular = light_traffic_factor(rho, arrival_scv=arrival_scv, service_scv=service_scv)
+    if light is None or service_mean_s <= 0.0:
+        mean = tail * multi_server_factor(servers, rho, service_scv=service_scv) * regular
+        split = _tail_kept(mean, tail, unit=unit)
+    else:
+        idle_tail = service_mean_s * 0.5 * (1.0 + service_scv) / servers
+        heavy = np.minimum(rho, 1.0) ** max(1.0, 0.5 * np.sqrt(servers))
+        mean = tail * ((1.0 - heavy) * light.mean_s / idle_tail + heavy) * regular
+        half_second = tail**2 * ((1.0 - heavy) * 0.5 * light.second_s2 / idle_tail**2 + heavy) * regular**2
+        split = _moments_kept(mean, half_second, unit=unit)
+    slow, share, fast = split
     return Wait(probability, np.where(stable, slow, np.inf), share, fast)
+
+
+def _tail_kept(mean: Array, tail: Array, *, unit: Array) -> tuple[Array, Array, Array]:
+    """Two phases with a given mean, tail, and density 1/unit at zero: slow mean, fast share, fast mean.
+
+    With t = (tau - m) / (tau f0 - 1) and q = (tau - m) / (tau - t); one phase where that is no distribution.
+    """
+    good = (mean < tail * (1.0 - _SAME)) & (tail > unit * (1.0 + _SAME))
+    ratio = np.where(good, tail / np.where(unit > 0, unit, 1.0) - 1.0, 1.0)
+    fast = np.where(good, (tail - mean) / ratio, 0.0)
+    good &= fast < mean
+    fast = np.where(good, fast, 0.0)
+    share = np.where(good, (tail - mean) / np.where(good, tail - fast, 1.0), 0.0)
+    return np.where(good, tail, mean), share, fast
+
+
+def _moments_kept(mean: Array, half_second: Array, *, unit: Array) -> tuple[Array, Array, Array]:
+    """Two phases with a given mean, second moment, and density 1/unit at zero: slow mean, fast share, fast mean.
+
+    In units of the mean, with h = E[W^2]/2 and f the density at zero, the two means are the roots of
+    x^2 - A x + B, B = (h - 1)/(f - 1), A = h + B. Where the wait varies less than an exponential, one phase with
+    the given second moment, which is what the tail follows.
+    """
+    safe = np.where(mean > 0, mean, 1.0)
+    spread, density = half_second / safe**2, safe / np.where(unit > 0, unit, 1.0)
+    good = (mean > 0) & (spread > 1.0 + _SAME) & (density > 1.0 + _SAME)
+    product = np.where(good, (spread - 1.0) / np.where(good, density - 1.0, 1.0), 0.0)
+    total = spread + product
+    root = np.sqrt(np.maximum(total**2 - 4.0 * product, 0.0))
+    low, high = 0.5 * (total - root), 0.5 * (total + root)
+    good &= (low < 1.0) & (high > 1.0)
+    share = np.where(good, (high - 1.0) / np.where(good, high - low, 1.0), 0.0)
+    slow = np.where(good, high * mean, mean * np.sqrt(np.minimum(spread, 1.0)))
+    return slow, share, np.where(good, low * mean, 0.0)
