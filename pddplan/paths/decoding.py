@@ -12,6 +12,8 @@ from pddplan.queueing.erlang import erlang_c
 from pddplan.queueing.wait import OVERLOADED, Wait, pool_wait
 
 _GRID_POINTS = 48
+_INSTANT_S = 1e-30
+"""Stands for a slot that is not held at all (the relay made the whole answer)."""
 _MOST_SLOTS = 100_000
 """Above, fewer than one request in a billion waits at any load that is planned for, and Erlang's formula will do."""
 
@@ -239,7 +241,7 @@ def slot_occupancy(
     if slots > _MOST_SLOTS:
         return SlotOccupancy(float(erlang_c(slots, utilization)), float(np.sqrt(utilization * slots)))
     taken = np.arange(1, slots + 1, dtype=float)
-    held = np.interp(taken / instances, nodes, holding_s)
+    held = np.maximum(np.interp(taken / instances, nodes, holding_s), _INSTANT_S)
     log_weight = np.concatenate([[0.0], np.cumsum(np.log(request_rate_rps * held / taken))])
     weight = np.exp(log_weight - log_weight.max())
     weight[-1] /= 1.0 - utilization

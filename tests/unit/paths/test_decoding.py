@@ -135,3 +135,10 @@ def test_long_answers_average_what_short_ones_see() -> None:
 def test_the_time_per_token_spreads_with_the_batch() -> None:
     assert point(8.0).token_sd_s > 0
     assert point(0.0).token_sd_s == 0.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_pool_that_is_asked_for_no_tokens_is_idle() -> None:
+    got = point(3.0, tokens=0.0)
+    assert (got.batch, got.utilization) == (pytest.approx(0.0), 0.0)
+    assert float(got.wait.mean_s) == pytest.approx(0.0)
