@@ -18,6 +18,7 @@ from pddplan.optimize import size as optimum
 from pddplan.sizing import Inputs
 from pddplan.studies.break_evens import BreakEvens, break_evens
 from pddplan.studies.fleet import Fleet, fleet_outcome
+from pddplan.studies.perturb import for_classes
 from pddplan.studies.serving import plan_token_cost
 
 DEFAULT_BASELINE = "pd"
@@ -103,8 +104,11 @@ def compare_topologies(
             entries.append(replace(entry, idle_chips=sum(fleet.chips.values()) - entry.chips))
         except (InfeasibleError, SolverError) as error:
             entries.append(Entry(fleet.name, fixed=True, outcome=None, why_not=error.what))
+    classes = inputs.workload.classes.count
     for name, plan in plans.items():
-        entries.append(_entry(name, question, api.evaluate_plan(inputs, plan), fixed=True, price=price))
+        entries.append(
+            _entry(name, question, api.evaluate_plan(inputs, for_classes(plan, classes)), fixed=True, price=price)
+        )
     base = next((entry for entry in entries if entry.name == baseline), None)
     entries = [_against(entry, base) for entry in entries]
     found = BcrComparison(

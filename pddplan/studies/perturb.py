@@ -107,6 +107,14 @@ def at_rate(plan: Plan, rate_rps: float) -> Plan:
     return replace(plan, rate_rps=rate_rps)
 
 
+def for_classes(plan: Plan, count: int) -> Plan:
+    """A plan made for other request classes, as far as its routing does not tell classes apart; else as it is."""
+    share = np.asarray(plan.share, dtype=float)
+    if share.ndim != 2 or share.shape[1] in (0, count) or np.any(share != share[:, :1]):
+        return plan
+    return replace(plan, share=np.repeat(share[:, :1], count, axis=1))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledInstance:
     """An instance whose prefill and decode take other multiples of the modelled time."""

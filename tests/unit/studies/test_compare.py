@@ -6,6 +6,7 @@ import csv
 import io
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pddplan import api
@@ -19,7 +20,7 @@ from pddplan.report.text_table import Paint, Screen
 from pddplan.studies import compare as compare_module
 from pddplan.studies.break_evens import break_evens
 from pddplan.studies.compare import BcrComparison, compare_topologies
-from pddplan.studies.perturb import scale_chip_price, scale_line_prices
+from pddplan.studies.perturb import for_classes, scale_chip_price, scale_line_prices
 from tests.unit.studies.study_samples import aggregated_plan, inputs, outcome_of, split_plan
 
 pytestmark = pytest.mark.usefixtures("linear")
@@ -103,3 +104,12 @@ def test_a_fixed_plan_can_be_the_baseline(monkeypatch: pytest.MonkeyPatch) -> No
     assert got.baseline_entry.outcome is not None
     expected = evaluate(api.problem_of(inputs()), aggregated_plan())
     assert got.baseline_entry.outcome.bcr == pytest.approx(expected.bcr)
+
+
+def test_a_plan_that_treats_all_classes_alike_fits_any_traffic() -> None:
+    plan = split_plan()
+    other = for_classes(plan, 3)
+    assert other.share.tolist() == [[1.0, 1.0, 1.0]]
+    assert for_classes(plan, plan.share.shape[1]) is plan
+    told_apart = replace(plan, share=np.array([[1.0, 0.0], [0.0, 1.0]]))
+    assert for_classes(told_apart, 3) is told_apart
