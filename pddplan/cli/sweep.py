@@ -1,0 +1,130 @@
+"""``pddplan sweep``: size again and again while inputs vary."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pddplan.cli import options
+from pddplan.cli.options import profile_dirs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pddplan.studies.sweep import Axis, Row
+
+_EXAMPLES = """\b
+Examples:
+  pddplan sweep --vary hit_rate=0.5:0.99:20 --csv sweep.csv
+  pddplan sweep --vary topology=pd,pdd --vary link=10,40,100 --vary rps=5:20:4 --csv sweep.csv --resume
+  pddplan sweep --vary price.h200-sxm=2,2.5,3 --backend dask --cluster tcp://scheduler:8786 --csv sweep.csv
+"""
+
+
+def sweep(
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            "--vary",
+            metavar="NAME=VALUES",
+            help="Input and its values, LOW:HIGH:POINTS or V1,V2,... (repeatable). Names: hit_rate, link [Gbit/s], "
+            "rps, scv, rtt [ms], output_factor, ttft_p50, ttft_p90, ttft_p99 [s], tpot [ms], topology, price.CHIP "
+            "[per chip and hour].",
+        ),
+    ],
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the table here (default: standard output).")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the rows that an earlier, stopped run left in FILE.")
+    ] = False,
+    workload: options.WorkloadOption = "agentic-64k",
+    sites: options.SitesOption = None,
+    topology: Annotated[str, typer.Option("--topology", "-t", help="Topology, where it does not vary.")] = "pdd",
+    objective: Annotated[
+        str, typer.Option("--objective", help="cost: least money for the whole rate. bcr: choose the rate too.")
+    ] = "cost",
+    rps: options.RpsOption = None,
+    ttft_p90: options.TtftP90Option = None,
+    ttft_p99: options.TtftP99Option = None,
+    tpot: options.TpotOption = None,
+    link: options.LinkOption = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Questions side by side (-1 = all cores).")] = -1,
+    backend: Annotated[
+        str, typer.Option("--backend", help="loky (processes), threading, dask, ray or serial.")
+    ] = "loky",
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Existing Dask or Ray cluster (default: local).")
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", callback=options.positive, help="Seconds per question.")
+    ] = 10.0,
+    profiles: options.ProfilesOption = None,
+) -> None:
+    """Size the workload for every combination of values; one tidy row each. A point without a plan is a row too."""
+    from pddplan.optimize import Limits
+    from pddplan.questions import load_inputs
+    from pddplan.studies import sweep as study
+    from pddplan.studies import sweep_file
+    from pddplan.units import MS_PER_S
+
+    axes = [study.parse_axis(text) for text in vary]
+    points = study.grid(axes)
+    with profile_dirs(profiles):
+        inputs = load_inputs(
+            workload,
+            sites,
+            rps=rps,
+            ttft_p90_s=ttft_p90,
+            ttft_p99_s=ttft_p99,
+            tpot_s=None if tpot is None else tpot / MS_PER_S,
+            link_gbps=link,
+        )
+        study.question_at(inputs, axes, points[0])  # nonsense is refused before anything runs
+        study.question_at(inputs, axes, points[-1])
+        earlier = sweep_file.done_before(csv, axes) if csv is not None and resume else []
+        known = {tuple(row[: len(axes)]) for row in earlier}
+        open_points = [values for values in points if sweep_file.key(values) not in known]
+        rows = study.run(
+            inputs,
+            axes,
+            open_points,
+            topology=topology,
+            objective=objective,
+            limits=Limits(time_limit_s=time_limit, max_nodes=200),
+            jobs=jobs,
+            backend=backend,
+            address=cluster,
+        )
+        if csv is None:
+            _print(list(_counted(rows, len(open_points))), axes, points)
+            return
+        writer = sweep_file.RowWriter(csv, axes, earlier)
+        for row in _counted(rows, len(open_points)):
+            writer.add(row)
+        writer.finish(points)
+    plans = sum(1 for row in writer.rows.values() if row[len(axes)] == "plan")
+    sys.stderr.write(f"{csv}: {len(points)} questions, {plans} with a plan\n")
+
+
+sweep.__doc__ = f"{sweep.__doc__}\n\n{_EXAMPLES}"
+
+
+def _counted(rows, total: int):  # type: ignore[no-untyped-def]
+    """Pass rows on, and show how far we are where somebody is looking."""
+    for done, row in enumerate(rows, start=1):
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{done} of {total}" + ("\r\x1b[K" if done == total else ""))
+            sys.stderr.flush()
+        yield row
+
+
+def _print(rows: Sequence[Row], axes: Sequence[Axis], points: Sequence[Sequence[float | str]]) -> None:
+    from pddplan.studies import sweep_file
+
+    order = {sweep_file.key(values): at for at, values in enumerate(points)}
+    ordered = sorted(rows, key=lambda row: order[sweep_file.key(row.values)])
+    sys.stdout.write(sweep_file.table([sweep_file.cells(row, axes) for row in ordered], axes))
