@@ -148,8 +148,13 @@ def break_even_sentences(points: BreakEvens, found: BcrComparison) -> list[str]:
 
 
 def _missing(found: BcrComparison, screen: Screen) -> list[str]:
-    texts = [f"{entry.name}: no plan; {entry.why_not}" for entry in found.entries if entry.outcome is None]
+    texts = [_why_not(entry) for entry in found.entries if entry.outcome is None]
     return [*title("WITHOUT A PLAN", screen), *bullets(texts, screen)] if texts else []
+
+
+def _why_not(entry: Entry) -> str:
+    why = entry.why_not or ""
+    return why if why.startswith(f"{entry.name}:") else f"{entry.name}: no plan; {why}"
 
 
 def _assumptions(found: BcrComparison, screen: Screen) -> list[str]:
