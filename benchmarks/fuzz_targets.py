@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -501,39 +501,107 @@ def targets(shared: Path | None = None) -> tuple[Target, ...]:
         Target("chip.yaml", ".yaml", read_chip, _files("hardware_profiles/*.yaml"), yaml, 1.5),
         Target("model.yaml", ".yaml", read_model, _files("workloads/models/*.yaml"), yaml, 1.5),
         Target("workload.yaml", ".yaml", read_workload, _files("workloads/*.yaml"), yaml, 1.5),
-        Target("sites.yaml", ".yaml", read_sites, _files("workloads/sites/*.yaml", "workloads/published/*/workloads/sites/*.yaml"), yaml, 1.5),
+        Target(
+            "sites.yaml",
+            ".yaml",
+            read_sites,
+            _files("workloads/sites/*.yaml", "workloads/published/*/workloads/sites/*.yaml"),
+            yaml,
+            1.5,
+        ),
         Target("finance.yaml", ".yaml", read_finance, _files("workloads/finance/[!t]*.yaml"), yaml),
-        Target("token-prices.yaml", ".yaml", read_token_prices, _files("workloads/finance/token-prices.yaml"), yaml, 0.5),
+        Target(
+            "token-prices.yaml", ".yaml", read_token_prices, _files("workloads/finance/token-prices.yaml"), yaml, 0.5
+        ),
         Target("efficiency.yaml", ".yaml", read_efficiency, _files("hardware_profiles/efficiency/*.yaml"), yaml),
-        Target("latency-table.yaml", ".yaml", read_latency_table,
-               _files("hardware_profiles/measured/*.yaml", "workloads/published/*/hardware_profiles/measured/*.yaml"), yaml),
-        Target("validate", ".yaml", read_any_yaml, _files("workloads/*.yaml", "hardware_profiles/*.yaml", "workloads/finance/*.yaml"), yaml, 0.5),
-        Target("config.json", ".json", read_config, (*configs, *_whole(shared, "reference/**/config*.json")), tree, 2.0),
+        Target(
+            "latency-table.yaml",
+            ".yaml",
+            read_latency_table,
+            _files("hardware_profiles/measured/*.yaml", "workloads/published/*/hardware_profiles/measured/*.yaml"),
+            yaml,
+        ),
+        Target(
+            "validate",
+            ".yaml",
+            read_any_yaml,
+            _files("workloads/*.yaml", "hardware_profiles/*.yaml", "workloads/finance/*.yaml"),
+            yaml,
+            0.5,
+        ),
+        Target(
+            "config.json", ".json", read_config, (*configs, *_whole(shared, "reference/**/config*.json")), tree, 2.0
+        ),
         Target("plan.json", ".json", read_plan, (plan_file(),), tree, 1.5),
-        Target("trace.jsonl", ".jsonl", read_trace_file,
-               (*json_traces, *_heads(shared, "traces/mooncake/*", "traces/qwen*/*", "traces/weka*/*.gz", "traces/tracelab/*.jsonl", size=6000)), rows, 0.7),
-        Target("trace.csv", ".csv", read_trace_file,
-               (*text_traces, *_heads(shared, "traces/*/*.csv", size=2000)), cells, 2.0),
-        Target("trace.json", ".json", read_trace_file,
-               (_sessions().split(b"\n")[0], *_whole(shared, "traces/weka*/original_files/*.json")), tree, 0.7),
+        Target(
+            "trace.jsonl",
+            ".jsonl",
+            read_trace_file,
+            (
+                *json_traces,
+                *_heads(
+                    shared,
+                    "traces/mooncake/*",
+                    "traces/qwen*/*",
+                    "traces/weka*/*.gz",
+                    "traces/tracelab/*.jsonl",
+                    size=6000,
+                ),
+            ),
+            rows,
+            0.7,
+        ),
+        Target(
+            "trace.csv",
+            ".csv",
+            read_trace_file,
+            (*text_traces, *_heads(shared, "traces/*/*.csv", size=2000)),
+            cells,
+            2.0,
+        ),
+        Target(
+            "trace.json",
+            ".json",
+            read_trace_file,
+            (_sessions().split(b"\n")[0], *_whole(shared, "traces/weka*/original_files/*.json")),
+            tree,
+            0.7,
+        ),
         Target("trace.gz", ".jsonl.gz", read_trace_file, (*text_traces, *json_traces), (spoil.spoil_packed,), 1.0),
-        Target("benchmark.json", ".json", read_benchmark_file,
-               (*bench, *_whole(shared, "bench_results/**/*.json", limit=12_000)), tree, 2.0),
-        Target("benchmark.jsonl", ".jsonl", read_benchmark_file,
-               (*bench[-2:], *_heads(shared, "bench_results/**/*.jsonl")), rows, 1.0),
-        Target("benchmark.txt", ".csv", read_benchmark_file,
-               (_AIPERF_CSV, *_whole(shared, "bench_results/**/*.csv", "bench_results/**/*.txt", "bench_results/**/*.yaml")), either, 1.0),
-        Target("predict.csv", ".csv", read_predict_table, (_measurements(), *_heads(shared, "validation/*_*.csv", size=1500)), cells, 1.0),
+        Target(
+            "benchmark.json",
+            ".json",
+            read_benchmark_file,
+            (*bench, *_whole(shared, "bench_results/**/*.json", limit=12_000)),
+            tree,
+            2.0,
+        ),
+        Target(
+            "benchmark.jsonl",
+            ".jsonl",
+            read_benchmark_file,
+            (*bench[-2:], *_heads(shared, "bench_results/**/*.jsonl")),
+            rows,
+            1.0,
+        ),
+        Target(
+            "benchmark.txt",
+            ".csv",
+            read_benchmark_file,
+            (
+                _AIPERF_CSV,
+                *_whole(shared, "bench_results/**/*.csv", "bench_results/**/*.txt", "bench_results/**/*.yaml"),
+            ),
+            either,
+            1.0,
+        ),
+        Target(
+            "predict.csv",
+            ".csv",
+            read_predict_table,
+            (_measurements(), *_heads(shared, "validation/*_*.csv", size=1500)),
+            cells,
+            1.0,
+        ),
         Target("chips-and-models.csv", ".csv", read_chip_and_model_tables, tables, cells, 1.0),
-    )  # fmt: skip
-
-
-def monster_cases(target: Target) -> Iterator[tuple[str, bytes]]:
-    """Large, deep and foreign files for one target."""
-    del target
-    yield from _monsters().items()
-
-
-@cache
-def _monsters() -> dict[str, bytes]:
-    return spoil.monsters()
+    )

@@ -16,6 +16,7 @@ import numpy as np
 from pddplan.domain.plan import Plan
 from pddplan.errors import InputError, Problem, ProblemList
 from pddplan.files import read_text
+from pddplan.record_check import check_records
 from pddplan.records import from_plain, to_plain
 from pddplan.sizing import Inputs
 
@@ -92,9 +93,10 @@ def _check(inputs: Inputs, plan: Plan, data: Mapping[str, Any], name: str) -> No
         faults.add(f"shares must be {expected[0]} x {expected[1]} numbers from 0 up", fix="correct them", where=where)
     if not (math.isfinite(plan.rate_rps) and plan.rate_rps > 0):
         faults.add("rate_rps must be finite and above 0", fix="correct it", where=where)
-    shown = {pool.get("id"): pool.get("instances") for pool in data.get("pools") or [] if isinstance(pool, Mapping)}
-    for pool_id, instances in shown.items():
-        kept = pools[pool_id].instances if pool_id in pools else instances
+    listed = data.get("pools")
+    for shown in listed if isinstance(listed, list) else []:
+        pool_id, instances = (shown.get("id"), shown.get("instances")) if isinstance(shown, Mapping) else (None, None)
+        kept = pools[pool_id].instances if isinstance(pool_id, str) and pool_id in pools else instances
         if kept != instances:
             faults.add(
                 f"pool {pool_id!r} has {instances!r} instances in 'pools' but {kept} in 'record.plan'",
@@ -102,6 +104,7 @@ def _check(inputs: Inputs, plan: Plan, data: Mapping[str, Any], name: str) -> No
                 where=name,
             )
     faults.raise_if_any()
+    check_records(inputs, plan, where=f"{name}: record")
 
 
 def _no_plan(name: str, what: str) -> InputError:

@@ -131,7 +131,7 @@ def _build_union(choices: tuple[Any, ...], data: Any, where: str) -> Any:
     if isinstance(data, Mapping) and len(records) > 1:
         named = {c.__name__: c for c in records if isinstance(c, type)}
         tag = data.get(TYPE_KEY)
-        if tag not in named:
+        if not isinstance(tag, str) or tag not in named:
             raise _fault(f"{TYPE_KEY} must be one of {', '.join(named)}", tag, where)
         return _build(named[tag], data, where)
     rest = [c for c in choices if c is not type(None)]

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("evaluate",),
     ("optimize", "simulate"),
     ("sizing", "records"),
+    ("record_check",),
     ("plan_file", "questions"),
     ("api",),
     ("studies",),

@@ -10,7 +10,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -171,13 +171,13 @@ def _from_json(text: str, where: str) -> list[BenchmarkRun] | None:
 def _json_records(text: str) -> list[Any]:
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         records = []
         for raw in text.splitlines():
             if raw.strip():
                 try:
                     records.append(json.loads(raw))
-                except ValueError:
+                except (ValueError, RecursionError):
                     return []
         return records
     return whole if isinstance(whole, list) else [whole]
@@ -362,7 +362,7 @@ def _from_csv(text: str, where: str) -> list[BenchmarkRun] | None:
         return None
     metrics: dict[str, dict[str, Any]] = {}
     header: list[str] = []
-    for row in csv.reader(text.splitlines()):
+    for row in _csv_rows(text, where):
         if not row or not row[0]:
             header = []
         elif row[0] == "Metric":
@@ -381,6 +381,13 @@ def _from_csv(text: str, where: str) -> list[BenchmarkRun] | None:
         raise InputError(
             Problem(what=str(fault), fix="give the summary CSV as aiperf wrote it", where=where)
         ) from fault
+
+
+def _csv_rows(text: str, where: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(text.splitlines())
+    except csv.Error as fault:
+        raise InputError(Problem(what=f"is no table: {fault}", fix="give it as aiperf wrote it", where=where)) from None
 
 
 # --- guidellm, inference-perf, genai-bench, LLMServingSim ------------------------------------------------------------

@@ -212,7 +212,12 @@ def _csv(text: bytes, *, name: str) -> Recognised:
             Problem(what="is not UTF-8 text", fix="save the file as UTF-8", where=f"{name}:{line}")
         ) from None
     delimiter = max(",;\t|", key=lines[0].count)
-    header = [cell.strip() for cell in next(csv.reader(lines[:1], delimiter=delimiter))]
+    try:
+        header = [cell.strip() for cell in next(csv.reader(lines[:1], delimiter=delimiter))]
+    except csv.Error as error:
+        raise InputError(
+            Problem(what=f"is no table: {error}", fix="give CSV, JSON lines or Parquet", where=f"{name}:1")
+        ) from None
     if len(header) == 6 and all(_is_number(cell) for cell in (*header[:3], *header[4:])):
         return Recognised("csv", SERVEGEN, "six columns without header: window, rate, CV, pattern, two parameters")
     found = Recognised("csv", "", "", columns=tuple(header), delimiter=delimiter)
