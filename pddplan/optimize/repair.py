@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from pddplan.optimize.data import Route
 from pddplan.optimize.judge import Candidate, Judge
@@ -64,6 +67,32 @@ def _thicker_lines(judge: Judge, candidate: Candidate, levels: Levels) -> Iterat
                 judge.priced(candidate.instances, taken, candidate.flow),
                 levels.with_line(line_id, LineLevel(option, level.load_bytes_per_s)),
             )
+
+
+def smaller_fleet(judge: Judge, candidate: Candidate) -> Candidate:
+    """Close what carries nothing, and take instances away while all promises hold; dearest instances first."""
+    used = {pool for index in np.flatnonzero(candidate.used) for pool in judge.model.members(int(index))[0]}
+    lines = {judge.model.members(int(index))[1] for index in np.flatnonzero(candidate.used)}
+    counts = {pool: count if pool in used else 0 for pool, count in candidate.instances.items()}
+    line_of = {option.id: option.line for option in judge.model.data.lines}
+    taken = tuple(option for option in candidate.taken if line_of[option] in lines)
+    current = judge.priced(counts, taken, candidate.flow)
+    routes = judge.model.routes(judge.levels_of(current, judge.model.routes(_levels(candidate))), used=current.used)
+    if not judge.keeps_all(current, routes):
+        return candidate
+    for pool in sorted(judge.model.data.pools, key=lambda p: (-p.monthly_cost_per_instance, p.id)):
+        while current.instances.get(pool.id, 0) > max(pool.min_instances, 1):
+            fewer = {**current.instances, pool.id: current.instances[pool.id] - 1}
+            smaller = judge.priced(fewer, current.taken, current.flow)
+            levels = judge.levels_of(smaller, routes)
+            if not judge.keeps_all(smaller, judge.model.routes(levels, used=smaller.used)):
+                break
+            current = smaller
+    return replace(current, rate_rps=candidate.rate_rps, levels=judge.levels_of(current, routes))
+
+
+def _levels(candidate: Candidate) -> Levels:
+    return candidate.levels if candidate.levels is not None else Levels({}, {})
 
 
 def fewer_requests(judge: Judge, candidate: Candidate, routes: Sequence[Route]) -> Candidate | None:

@@ -14,6 +14,7 @@ from pddplan.optimize.build import build, with_mix
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points, mix_of_plan
+from pddplan.optimize.repair import smaller_fleet
 from pddplan.optimize.search import Search, SearchResult
 from pddplan.optimize.solution import plan_of
 from pddplan.optimize.tidy import tidied
@@ -127,7 +128,8 @@ def same_numbers(before: Points, after: Points, candidate: Candidate) -> bool:
 def _evaluated(
     problem: Problem, topology: Topology, points: Points, result: SearchResult, *, best: Candidate, seconds: float
 ) -> Found:
-    candidate = tidied(Judge(points), best)
+    judge = Judge(points)
+    candidate = tidied(judge, smaller_fleet(judge, best))
     plan = plan_of(
         candidate,
         points.data,
