@@ -77,6 +77,8 @@ def mixed_batch(
     Returns:     (prefill start, prefill end, DecodeRun), each of shape (requests,) [s]
     Raises:      DomainError on arrivals out of order, negative work or a pool without slots.
     Holds when:  chunk and decode step run one after the other (no gain from fusing them); fluid within a cycle.
+                 Prefills side by side stop decoding as long as any of them runs: attention ranks step together, and
+                 in a pipeline every token must pass the stage that a prefill holds, then meets it in the next.
     References:  agrawal2024 (chunked prefill)
     """
     require_stage_input(arrival_s, prefill_s, name="prefill_s")
