@@ -62,12 +62,11 @@ def build_classes(
     cell = np.arange(miss.size) if few else _cells(columns, max_classes)
     size = np.bincount(cell).astype(np.float64)
     weight = size / size.sum()
-    means = [np.bincount(cell, weights=values) / size for values in columns]
+    means = [np.bincount(cell, weights=values) / size for values in columns[:3]]
     miss_c, transfer_c, output_c = (
-        mean if few else _pinned(np.sort(values), mean, weight)
-        for values, mean in zip(columns[:3], means[:3], strict=True)
+        mean if few else _pinned(np.sort(values), mean, weight) for values, mean in zip(columns[:3], means, strict=True)
     )
-    length = np.maximum(miss_c + means[3], transfer_c)
+    length = np.maximum(np.bincount(cell, weights=inputs) / size, np.maximum(miss_c, transfer_c))
     order = np.lexsort((output_c, miss_c))
     return RequestClasses(
         weight=weight[order],
