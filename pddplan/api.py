@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
 from pddplan.questions import DEFAULT_WORKLOAD as DEFAULT_WORKLOAD
+from pddplan.questions import check_rate as check_rate
 from pddplan.questions import known_chip as known_chip
 from pddplan.questions import load_inputs as load_inputs
 from pddplan.questions import problem_of as problem_of
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from pddplan.sizing import Inputs, Sizing
 
 DEFAULT_TOPOLOGY = "pdd"
+LINE_RANGE = (1e-6, 1e9)
+"""Rates [Gbit/s] and sizes of KV [bytes per token] that a line is checked for."""
 COMPARISON_S = 10.0
 COMPARISON_NODES = 40
 """Longest search for a plan that is only there to compare with; it need not be proven the best one."""
@@ -257,6 +260,11 @@ def check_line(
     asked = workload if isinstance(workload, traffic.Workload) else load_workload(workload)
     asked = asked if llm is None else replace(asked, llm=llm)
     asked = asked if rps is None else asked.at_rate(rps)
+    check_rate(asked.arrival.rate_rps, where="--rps" if rps is not None else f"{asked.name}: arrival.rate_rps")
+    for value, option, unit in ((gbps, "--link", "Gbit/s"), (kv_bytes_per_token, "--kv-bytes-per-token", "bytes")):
+        if value is not None and not LINE_RANGE[0] <= value <= LINE_RANGE[1]:
+            what = f"must lie between {LINE_RANGE[0]:g} and {LINE_RANGE[1]:g} {unit}, got {value:g}"
+            raise InputError(Problem(what=what, fix="correct it", where=option))
     places = sites if sites is not None and not isinstance(sites, (str, Path)) else load_sites(sites)
     if line is None and len(places.lines) == 1:
         line = next(iter(places.lines))

@@ -70,7 +70,7 @@ def load_inputs(
     asked = replace(asked, promises=promises)
     if rps is not None:
         asked = asked.at_rate(rps)
-    _check_rate(asked.arrival.rate_rps, where="--rps" if rps is not None else f"{asked.name}: arrival.rate_rps")
+    check_rate(asked.arrival.rate_rps, where="--rps" if rps is not None else f"{asked.name}: arrival.rate_rps")
     places = sites if sites is not None and not isinstance(sites, (str, Path)) else load_sites(sites)
     if link_gbps is not None:
         places = with_link(places, link_gbps)
@@ -92,7 +92,7 @@ def load_inputs(
     )
 
 
-def _check_rate(rate_rps: float, *, where: str) -> None:
+def check_rate(rate_rps: float, *, where: str) -> None:
     """A rate that someone may mean; far outside, sums over requests and chips lose their digits."""
     if not RATE_RANGE_RPS[0] <= rate_rps <= RATE_RANGE_RPS[1]:
         low, high = RATE_RANGE_RPS

@@ -234,6 +234,7 @@ def show(
     """
     from pddplan.profiles import lookup
     from pddplan.profiles.workload_profile import load_workload
+    from pddplan.questions import check_rate
     from pddplan.report.text_table import Screen
     from pddplan.report.workload_page import page, page_json
     from pddplan.traces.importer import ImportSettings
@@ -255,6 +256,7 @@ def show(
         else:
             imported, shown = None, load_workload(workload)
             if scale_to_rps is not None:
+                check_rate(scale_to_rps, where="--scale-to-rps")
                 shown = shown.at_rate(scale_to_rps)
         known = lookup.names(lookup.Kind.WORKLOAD)
     if as_json:
@@ -279,12 +281,13 @@ def _model_id(name: str) -> str:
 
 def _is_trace(name: str) -> bool:
     """Whether the argument is a trace rather than a workload: by its ending, or what is bundled."""
+    from pddplan.files import is_file
     from pddplan.profiles.lookup import is_path
     from pddplan.traces.bundled import bundled_traces
 
     if name.endswith((".yaml", ".yml")):
         return False
-    return name in bundled_traces() or is_path(name) or "." in name or Path(name).is_file()
+    return name in bundled_traces() or is_path(name) or "." in name or is_file(Path(name))
 
 
 def _name_of(trace: str) -> str:
@@ -331,6 +334,7 @@ def _import(
     """Read and analyse a trace with the settings of the command line."""
     from dataclasses import replace
 
+    from pddplan.questions import check_rate
     from pddplan.traces.arrivals import Scaling
     from pddplan.traces.caching import CachePolicy, Routing
     from pddplan.traces.importer import import_trace
@@ -365,6 +369,8 @@ def _import(
             ttl_s=ttl_s,
             keep_generated=not no_generated_kv,
         )
+    if scale[0] is not None:
+        check_rate(scale[0], where="--scale-to-rps")
     stated = None if at_p is None else HitAssumption(at_p, at_p if at_md is None else at_md)
     return import_trace(
         found,

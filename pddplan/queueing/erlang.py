@@ -7,6 +7,12 @@ import numpy as np
 from pddplan.domain.workload import Array
 from pddplan.errors import DomainError
 
+TERMS_AT_ONCE = 4096
+"""Terms of a sum over servers that are held in memory; fleets may have a million servers."""
+NEGLIGIBLE = 1e-18
+MOST_SERVERS = 1e9
+"""More servers are taken as so many: nobody waits, or all do."""
+
 
 def erlang_b(servers: int, load_erlang: Array | float) -> Array:
     """Share of requests that a system without waiting room turns away.
@@ -23,9 +29,15 @@ def erlang_b(servers: int, load_erlang: Array | float) -> Array:
     load = np.asarray(load_erlang, dtype=float)
     if not np.all(load >= 0):
         raise DomainError("load_erlang", "must not be negative", load_erlang)
+    inverse, product = np.ones_like(load), np.ones_like(load)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        ratios = np.arange(servers, 0, -1, dtype=float) / load[..., None]
-        inverse = 1.0 + np.cumprod(ratios, axis=-1).sum(axis=-1)
+        for top in range(servers, 0, -TERMS_AT_ONCE):
+            ratios = np.arange(top, max(top - TERMS_AT_ONCE, 0), -1, dtype=float) / load[..., None]
+            products = product[..., None] * np.cumprod(ratios, axis=-1)
+            inverse = inverse + products.sum(axis=-1)
+            product = products[..., -1]
+            if np.all((product <= NEGLIGIBLE * inverse) | ~np.isfinite(inverse)):
+                break  # terms grow first and shrink then: what is left does not count
     return np.asarray(np.where(np.isfinite(inverse), 1.0 / np.maximum(inverse, 1.0), 0.0))
 
 
@@ -62,6 +74,7 @@ def erlang_c_real(servers: float, utilization: Array | float) -> Array:
     rho = np.asarray(utilization, dtype=float)
     if servers <= 1.0:
         return np.asarray(np.minimum(rho, 1.0))
+    servers = min(servers, MOST_SERVERS)
     below = int(servers)
     part = servers - below
     load = servers * rho
