@@ -6,12 +6,9 @@ No client writes which chips it talked to: the user must say. Everything else is
 
 from __future__ import annotations
 
-import csv
 import json
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,45 +16,16 @@ from typing import Any
 from pddplan.domain.plan import Shape
 from pddplan.errors import InputError, Problem
 from pddplan.files import read_text
+from pddplan.performance.benchmark_aiperf import from_csv, from_requests, from_summary
+from pddplan.performance.benchmark_run import SECONDS_PER, BenchmarkRun, number
 from pddplan.performance.measurement import Measurement
-from pddplan.units import MS_PER_S, NS_PER_S, US_PER_S
+from pddplan.units import MS_PER_S
 
 MAX_FILE_BYTES = 64_000_000
 SATURATED_SHARE = 0.9
 """A stage that reaches less than this share of the rate asked for was overloaded: its waiting says nothing of speed."""
 SAME_TPOT_SHARE = 0.1
 """Means of ratios and ratios of means differ; beyond this share the client's TPOT is not per token."""
-_SECONDS_PER = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1 / MS_PER_S, "us": 1 / US_PER_S, "ns": 1 / NS_PER_S}
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkRun:
-    """One run (or one stage) of a load test, means over its successful requests."""
-
-    client: str
-    where: str
-    input_tokens: float
-    output_tokens: float
-    tpot_s: float | None
-    ttft_s: float | None
-    rate_rps: float | None
-    """Requests completed per second."""
-    in_flight: float | None
-    """Mean number of requests being served."""
-    requests: int
-    llm: str = ""
-    """Model name as the client wrote it."""
-    cached_tokens: float = 0.0
-    remark: str = ""
-    """Why the run should not be used, if so."""
-    closed_loop: bool = False
-    """The client kept a fixed number of requests in flight; otherwise throughput is what was asked, not what was got."""
-    corrected: str = ""
-    """What was put right in it."""
-    latency_s: float | None = None
-    """End-to-end latency."""
-    accept_tokens: float | None = None
-    """Tokens per step with speculative decoding, where the client says."""
 
 
 def read_benchmark(path: Path) -> list[BenchmarkRun]:
@@ -66,7 +34,7 @@ def read_benchmark(path: Path) -> list[BenchmarkRun]:
     Raises:  InputError for unreadable files, unknown layouts, and files without any usable run.
     """
     text = read_text(path, limit=MAX_FILE_BYTES)
-    readers: tuple[Callable[[str, str], list[BenchmarkRun] | None], ...] = (_from_json, _from_csv, _from_mlperf)
+    readers: tuple[Callable[[str, str], list[BenchmarkRun] | None], ...] = (_from_json, from_csv, _from_mlperf)
     for reader in readers:
         runs = reader(text, str(path))
         if runs is not None:
@@ -183,17 +151,11 @@ def _json_records(text: str) -> list[Any]:
     return whole if isinstance(whole, list) else [whole]
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        return None
-    return float(value)
-
-
 def _need(value: Any, name: str) -> float:
-    number = _number(value)
-    if number is None:
+    found = number(value)
+    if found is None:
         raise ValueError(f"{name} is {value!r}")
-    return number
+    return found
 
 
 # --- vLLM and SGLang --------------------------------------------------------------------------------------------
@@ -203,22 +165,22 @@ def _serving(records: Sequence[Mapping[str, Any]], where: str) -> list[Benchmark
     runs = []
     for index, r in enumerate(records):
         sglang = "random_input_len" in r or "server_info" in r or "sglang" in str(r.get("backend", ""))
-        count = int(_number(r.get("completed")) or _number(r.get("num_prompts")) or 0)
+        count = int(number(r.get("completed")) or number(r.get("num_prompts")) or 0)
         if count <= 0:
             continue
         remark = ""
-        inputs, outputs = _number(r.get("total_input_tokens")), _number(r.get("total_output_tokens"))
+        inputs, outputs = number(r.get("total_input_tokens")), number(r.get("total_output_tokens"))
         lists = r.get("input_lens"), r.get("output_lens")
         if inputs is None and isinstance(lists[0], list) and isinstance(lists[1], list):
             inputs, outputs = float(sum(lists[0])), float(sum(lists[1]))
         if inputs is None or outputs is None:
             remark = "token counts are not in this file"
-        rate = _number(r.get("request_throughput")) or _number(r.get("request_rate"))
-        limit = _number(r.get("max_concurrency"))
-        in_flight = _number(r.get("concurrency"))
+        rate = number(r.get("request_throughput")) or number(r.get("request_rate"))
+        limit = number(r.get("max_concurrency"))
+        in_flight = number(r.get("concurrency"))
         if in_flight is None and limit is not None and r.get("request_rate") in ("inf", None):
             in_flight = limit
-        asked = _number(r.get("request_rate"))
+        asked = number(r.get("request_rate"))
         if asked and rate and rate < SATURATED_SHARE * asked:
             remark = f"overloaded: {rate:.3g} of {asked:g} requests/s"
         runs.append(
@@ -236,158 +198,15 @@ def _serving(records: Sequence[Mapping[str, Any]], where: str) -> list[Benchmark
                 requests=count,
                 llm=str(r.get("model_id") or ""),
                 remark=remark,
-                accept_tokens=_number(r.get("accept_length")),
+                accept_tokens=number(r.get("accept_length")),
             )
         )
     return runs
 
 
 def _ms(record: Mapping[str, Any], *names: str) -> float | None:
-    value = next((v for v in (_number(record.get(n)) for n in names) if v), None)
+    value = next((v for v in (number(record.get(n)) for n in names) if v), None)
     return None if value is None else value / MS_PER_S
-
-
-# --- aiperf and genai-perf ----------------------------------------------------------------------------------------
-
-_AIPERF = {
-    "ttft": ("time_to_first_token", "ttft"),
-    "itl": ("inter_token_latency", "itl"),
-    "latency": ("request_latency",),
-    "isl": ("input_sequence_length", "isl", "num_input_tokens"),
-    "osl": ("output_sequence_length", "osl", "num_output_tokens"),
-    "rate": ("request_throughput",),
-    "count": ("request_count",),
-}
-
-
-def _aiperf_metric(metrics: Mapping[str, Any], key: str, field: str) -> tuple[float, str] | None:
-    for name in _AIPERF[key]:
-        metric = metrics.get(name)
-        if isinstance(metric, Mapping):
-            value = _number(metric.get(field))
-            if value is not None:
-                return value, str(metric.get("unit", ""))
-    return None
-
-
-def _seconds(found: tuple[float, str] | None) -> float | None:
-    if found is None:
-        return None
-    value, unit = found
-    return value * _SECONDS_PER.get(unit.strip().lower(), 1 / MS_PER_S)
-
-
-def _aiperf(records: Sequence[Mapping[str, Any]], where: str) -> list[BenchmarkRun]:
-    runs = []
-    for r in records:
-        inner = r.get("records")
-        metrics: Mapping[str, Any] = inner if isinstance(inner, Mapping) else r
-        runs += _aiperf_run(
-            metrics, where, cached=_number(_average(metrics.get("usage_prompt_cache_read_tokens"))) or 0.0
-        )
-    return runs
-
-
-def _average(metric: Any) -> Any:
-    return metric.get("avg") if isinstance(metric, Mapping) else None
-
-
-def _aiperf_run(metrics: Mapping[str, Any], where: str, *, cached: float = 0.0) -> list[BenchmarkRun]:
-    found = {key: _aiperf_metric(metrics, key, "avg") for key in _AIPERF}
-    if found["isl"] is None or found["osl"] is None:
-        raise ValueError("input_sequence_length or output_sequence_length is missing")
-    effective = _number(_average(metrics.get("effective_concurrency")))
-    rate, latency = found["rate"], _seconds(found["latency"])
-    in_flight = effective
-    if in_flight is None and rate is not None and latency is not None:
-        in_flight = max(rate[0] * latency, 1.0)
-    count = found["count"]
-    return [
-        BenchmarkRun(
-            client="aiperf",
-            where=where,
-            input_tokens=found["isl"][0],
-            output_tokens=found["osl"][0],
-            tpot_s=_seconds(found["itl"]),
-            ttft_s=_seconds(found["ttft"]),
-            rate_rps=rate[0] if rate else None,
-            latency_s=latency,
-            in_flight=in_flight,
-            requests=int(count[0]) if count else 1,
-            cached_tokens=cached,
-        )
-    ]
-
-
-def _aiperf_requests(records: Sequence[Mapping[str, Any]], where: str) -> list[BenchmarkRun]:
-    """One request a line; warm-up and failures are left out."""
-    kept = []
-    for r in records:
-        meta, metrics = r.get("metadata") or {}, r.get("metrics") or {}
-        phase = meta.get("benchmark_phase") or meta.get("credit_phase") or "profiling"
-        if phase == "profiling" and not r.get("error") and _aiperf_metric(metrics, "latency", "value"):
-            kept.append((meta, metrics))
-    if not kept:
-        return []
-
-    def mean(key: str, seconds: bool) -> float | None:
-        values = [_aiperf_metric(metrics, key, "value") for _, metrics in kept]
-        numbers = [_seconds(v) if seconds else v[0] for v in values if v is not None]
-        plain = [n for n in numbers if n is not None]
-        return fmean(plain) if plain else None
-
-    starts = [_number(m.get("request_start_ns") or m.get("timestamp_ns")) for m, _ in kept]
-    latencies = [_seconds(_aiperf_metric(metrics, "latency", "value")) or 0.0 for _, metrics in kept]
-    known = [(s / NS_PER_S, d) for s, d in zip(starts, latencies, strict=True) if s is not None]
-    span = max(s + d for s, d in known) - min(s for s, _ in known) if known else 0.0
-    return [
-        BenchmarkRun(
-            client="aiperf",
-            where=where,
-            input_tokens=mean("isl", seconds=False) or 0.0,
-            output_tokens=mean("osl", seconds=False) or 0.0,
-            tpot_s=mean("itl", seconds=True),
-            ttft_s=mean("ttft", seconds=True),
-            rate_rps=len(kept) / span if span > 0 else None,
-            latency_s=fmean(latencies),
-            in_flight=max(sum(latencies) / span, 1.0) if span > 0 else None,
-            requests=len(kept),
-        )
-    ]
-
-
-def _from_csv(text: str, where: str) -> list[BenchmarkRun] | None:
-    """The summary CSV of aiperf: tables divided by blank lines."""
-    if not re.match(r"\s*Metric,(avg|Value)", text):
-        return None
-    metrics: dict[str, dict[str, Any]] = {}
-    header: list[str] = []
-    for row in _csv_rows(text, where):
-        if not row or not row[0]:
-            header = []
-        elif row[0] == "Metric":
-            header = [name.lower() for name in row]
-        elif header:
-            name, unit = re.fullmatch(r"(.*?)(?:\s*\(([^)]*)\))?", row[0]).groups()  # type: ignore[union-attr]
-            values = dict(zip(header[1:], row[1:], strict=False))
-            average = values.get("avg") or values.get("value") or ""
-            try:
-                metrics[name.strip().lower().replace(" ", "_")] = {"avg": float(average), "unit": unit or ""}
-            except ValueError:
-                continue
-    try:
-        return _aiperf_run(metrics, where)
-    except ValueError as fault:
-        raise InputError(
-            Problem(what=str(fault), fix="give the summary CSV as aiperf wrote it", where=where)
-        ) from fault
-
-
-def _csv_rows(text: str, where: str) -> Iterator[list[str]]:
-    try:
-        yield from csv.reader(text.splitlines())
-    except csv.Error as fault:
-        raise InputError(Problem(what=f"is no table: {fault}", fix="give it as aiperf wrote it", where=where)) from None
 
 
 # --- guidellm, inference-perf, genai-bench, LLMServingSim ------------------------------------------------------------
@@ -404,9 +223,9 @@ def _guidellm(records: Sequence[Mapping[str, Any]], where: str) -> list[Benchmar
 
         def mean(name: str, metrics: Mapping[str, Any] = metrics) -> float | None:
             part = (metrics.get(name) or {}).get("successful") or {}
-            return _number(part.get("mean"))
+            return number(part.get("mean"))
 
-        count = _number((metrics.get("request_totals") or {}).get("successful")) or 0
+        count = number((metrics.get("request_totals") or {}).get("successful")) or 0
         inputs, outputs = mean("prompt_token_count"), mean("output_token_count")
         if inputs is None or outputs is None:
             continue
@@ -439,10 +258,10 @@ def _inference_perf(records: Sequence[Mapping[str, Any]], where: str) -> list[Be
             raise ValueError("no latencies: this is the server-side (prometheus) twin, give the lifecycle file")
         latency = done["latency"]
         rate = _need(done["throughput"]["requests_per_sec"], "requests_per_sec")
-        asked = _number(load.get("requested_rate"))
-        achieved = _number(load.get("achieved_rate")) or rate
-        tpot = _number((latency.get("time_per_output_token") or {}).get("mean"))
-        ttft = _number((latency.get("time_to_first_token") or {}).get("mean"))
+        asked = number(load.get("requested_rate"))
+        achieved = number(load.get("achieved_rate")) or rate
+        tpot = number((latency.get("time_per_output_token") or {}).get("mean"))
+        ttft = number((latency.get("time_to_first_token") or {}).get("mean"))
         residence = _need(latency["request_latency"]["mean"], "request_latency.mean")
         overloaded = asked is not None and min(achieved, rate) < SATURATED_SHARE * asked
         runs.append(
@@ -469,7 +288,7 @@ def _genai_bench(records: Sequence[Mapping[str, Any]], where: str) -> list[Bench
         total = r["aggregated_metrics"]
         stats = total["stats"]
         unit = str(total.get("_time_unit") or r.get("_time_unit") or "s")
-        scale = _SECONDS_PER.get(unit, 1.0)
+        scale = SECONDS_PER.get(unit, 1.0)
         runs.append(
             BenchmarkRun(
                 client="genai-bench",
@@ -478,10 +297,10 @@ def _genai_bench(records: Sequence[Mapping[str, Any]], where: str) -> list[Bench
                 output_tokens=_need(stats["num_output_tokens"]["mean"], "num_output_tokens"),
                 tpot_s=_need(stats["tpot"]["mean"], "tpot") * scale,
                 ttft_s=_need(stats["ttft"]["mean"], "ttft") * scale,
-                rate_rps=_number(total.get("requests_per_second")),
-                in_flight=_number(total.get("num_concurrency")),
-                closed_loop=_number(total.get("num_concurrency")) is not None,
-                requests=int(_number(total.get("num_completed_requests")) or 1),
+                rate_rps=number(total.get("requests_per_second")),
+                in_flight=number(total.get("num_concurrency")),
+                closed_loop=number(total.get("num_concurrency")) is not None,
+                requests=int(number(total.get("num_completed_requests")) or 1),
             )
         )
     return runs
@@ -538,7 +357,7 @@ _JSON_LAYOUTS: tuple[
     (_has("benchmarks", "metadata"), _guidellm),
     (_has("aggregated_metrics"), _genai_bench),
     (_has("input_toks", "output_toks", "first_token_ts"), _serving_sim),
-    (_has("metadata", "metrics"), _aiperf_requests),
+    (_has("metadata", "metrics"), from_requests),
     (lambda r: "request_rate" in r and ("backend" in r or "mean_ttft_ms" in r), _serving),
-    (lambda r: "request_latency" in r or isinstance(r.get("records"), Mapping), _aiperf),
+    (lambda r: "request_latency" in r or isinstance(r.get("records"), Mapping), from_summary),
 )

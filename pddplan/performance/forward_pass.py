@@ -84,7 +84,7 @@ def attention_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     """Time of scores and weighted sums over the cache.
 
     Formula:     decoding softmax(KV/(BW m), F/(P e_l)) + a L;  prefill F/(P e) + KV/(BW m) + A/(BW m_a) + a' L
-    Parameters:  load (F/P, KV/BW, A/BW of queries, keys, values); efficiency (m, e, e_l, a, a')
+    Parameters:  load (F/P, KV/BW, A/BW of queries, keys, values); efficiency (m, e, e_l for latents, a, a')
     Returns:     shape of the pass [s]
     Raises:      nothing
     Holds when:  kernels skip masked pairs.
@@ -92,7 +92,8 @@ def attention_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     """
     e = efficiency
     kv = load.kv_memory_s / e.kv_mbu
-    decode = soft_max(kv, load.attention_compute_s / e.latent_decode_mfu, sharpness=e.roofline_sharpness)
+    decode_mfu = np.where(load.latent > 0, e.latent_decode_mfu, e.attention_mfu)
+    decode = soft_max(kv, load.attention_compute_s / decode_mfu, sharpness=e.roofline_sharpness)
     decode = decode + load.mixers * e.attention_overhead_s
     prefill = load.attention_compute_s / e.attention_mfu + kv + load.attention_rows_s / e.elementwise_mbu
     prefill = prefill + load.mixers * e.attention_prefill_overhead_s

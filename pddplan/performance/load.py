@@ -83,6 +83,8 @@ class PassLoad:
     """Scores and weighted sums (and indexer), at the bf16 peak."""
     kv_memory_s: Array
     """Cached keys, values and states read at full memory bandwidth."""
+    latent: Array
+    """1 where attention works on shared latents (MLA), which compute may bind in decoding."""
     attention_rows_s: Array
     """Queries, keys, values and outputs of the new tokens moved once, at full memory bandwidth."""
     experts_bf16_s: Array
@@ -145,6 +147,7 @@ class PassModel:
     experts: tuple[_Experts, ...]
     elementwise_bytes_per_token: float
     attention_bytes_per_token: float
+    latent: bool
     mixers: int
     feed_forwards: int
     products: int
@@ -216,6 +219,7 @@ class PassModel:
             head_memory_s=one * self.head_bytes / bandwidth,
             attention_compute_s=rank_batch * scores / shape.tp / chip.peak_flop_per_s["bf16"],
             kv_memory_s=rank_batch * kv_read / bandwidth,
+            latent=one * float(self.latent),
             attention_rows_s=rows * self.attention_bytes_per_token / bandwidth,
             experts_bf16_s=expert_s[0],
             experts_fp8_s=expert_s[1],
@@ -316,6 +320,7 @@ def pass_model(
         experts=_experts(llm, formats.experts, group),
         elementwise_bytes_per_token=_elementwise_values(llm, shape) * ACTIVATION_BYTES,
         attention_bytes_per_token=_attention_values(llm, shape) * ACTIVATION_BYTES,
+        latent=any(isinstance(g.attention, LatentAttention | CompressedAttention) for g in llm.layers),
         mixers=mixers,
         feed_forwards=sum(g.count for g in llm.layers if g.feed_forward is not None),
         products=sum(g.count * products_of_layer(g) for g in llm.layers),

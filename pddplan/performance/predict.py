@@ -18,7 +18,16 @@ from pddplan.performance.forward_pass import PassTime, pass_time
 from pddplan.performance.load import PassModel, chip_key, pass_model
 from pddplan.performance.measurement import Measurement, Row
 from pddplan.performance.memory import memory_budget, sequences_in_memory
-from pddplan.performance.serving import RAMP_SHARE, Quantity, RunLoad, prefill_run, run_times, split_system
+from pddplan.performance.serving import (
+    RAMP_SHARE,
+    Quantity,
+    RunLoad,
+    interrupting_time_s,
+    prefill_run,
+    run_times,
+    split_system,
+    stack_runs,
+)
 
 FLEET_INPUT_TOKENS = 4096.0
 FLEET_SEQUENCES_PER_CHIP = 96.0
@@ -194,29 +203,67 @@ def _fleet_assumptions(m: Measurement) -> tuple[Measurement, str]:
 
 def predict_row(row: Row, catalog: Catalog) -> Prediction:
     """Predict one row; every failure becomes a remark."""
-    m = row.measurement
-    if m is None:
-        return Prediction(row, None, {}, row.reason or "unreadable row")
-    try:
-        subject = subject_of(m, catalog)
-        if m.disaggregated:
-            return _predict_split(row, subject, catalog)
-        run, remark = run_of(subject)
-        values, prefill, decode = run_times(run, subject.efficiency)
-    except InputError as fault:
-        return Prediction(row, None, {}, "; ".join(p.what for p in fault.problems))
-    value = float(values)
-    if not np.isfinite(value) or value <= 0:
-        return Prediction(row, None, {}, "the formula gives no finite value here")
-    return Prediction(row, value, _terms(run, prefill, decode), remark, subject.efficiency.name)
+    return predict_rows([row], catalog)[0]
 
 
 def predict_rows(rows: Iterable[Row], catalog: Catalog) -> list[Prediction]:
-    """Predict all rows of a table."""
-    return [predict_row(row, catalog) for row in rows]
+    """Predict all rows of a table; every failure becomes a remark."""
+    found: list[Prediction | None] = []
+    waiting: dict[int, list[_Waiting]] = {}
+    for row in rows:
+        prediction, run = _prepare(row, catalog)
+        found.append(prediction)
+        if run is not None:
+            run.place = len(found) - 1
+            waiting.setdefault(id(run.subject.efficiency), []).append(run)
+    for group in waiting.values():
+        # one call prices all runs of a stack on a chip
+        efficiency = group[0].subject.efficiency
+        values, prefill, decode = run_times(stack_runs([w.run for w in group]), efficiency)
+        for index, w in enumerate(group):
+            found[w.place] = _finished(w, float(values[index]), _row_of(prefill, index), _row_of(decode, index))
+    return [p for p in found if p is not None]
 
 
-def _terms(run: RunLoad, prefill: PassTime, decode: PassTime) -> dict[str, float]:
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A run that waits for its stack to be priced."""
+
+    row: Row
+    subject: Subject
+    run: RunLoad
+    remark: str
+    place: int = 0
+
+
+def _prepare(row: Row, catalog: Catalog) -> tuple[Prediction | None, _Waiting | None]:
+    m = row.measurement
+    if m is None:
+        return Prediction(row, None, {}, row.reason or "unreadable row"), None
+    try:
+        subject = subject_of(m, catalog)
+        if m.disaggregated:
+            return _predict_split(row, subject), None
+        run, remark = run_of(subject)
+    except InputError as fault:
+        return Prediction(row, None, {}, "; ".join(p.what for p in fault.problems)), None
+    return None, _Waiting(row, subject, run, remark)
+
+
+def _finished(w: _Waiting, value: float, prefill: PassTime, decode: PassTime) -> Prediction:
+    if not np.isfinite(value) or value <= 0:
+        return Prediction(w.row, None, {}, "the formula gives no finite value here")
+    return Prediction(
+        w.row, value, _terms(w.run, prefill, decode, w.subject.efficiency), w.remark, w.subject.efficiency.name
+    )
+
+
+def _row_of(times: PassTime, index: int) -> PassTime:
+    return PassTime(**{part: np.asarray(getattr(times, part)).reshape(-1)[index] for part in PassTime.__slots__})
+
+
+def _terms(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Efficiency) -> dict[str, float]:
+    """Main terms that add up to the time behind the value (a step, a request's prefill, or a whole batch's)."""
     quantity = Quantity(int(run.quantity))
     of_prefill = quantity in (
         Quantity.OPERATORS_PREFILL,
@@ -227,14 +274,15 @@ def _terms(run: RunLoad, prefill: PassTime, decode: PassTime) -> dict[str, float
     times, factor = (prefill, float(run.prefill_passes)) if of_prefill else (decode, 1.0)
     terms = {name: float(value) * factor for name, value in times.main_terms().items()}
     if quantity in (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.OFFLINE_THROUGHPUT):
-        share = max(float(run.batch) - 1.0, 0.0) * float(run.prefill_passes) / float(run.output_tokens)
-        terms["prefill"] = share * float(prefill.total)
+        others = float(run.batch) - (1.0 if quantity != Quantity.OFFLINE_THROUGHPUT else 0.0)
+        interrupting = efficiency.prefill_interference * float(interrupting_time_s(run, prefill, efficiency))
+        terms["prefill"] = max(others, 0.0) * interrupting / float(run.output_tokens)
     if quantity == Quantity.STATIC_THROUGHPUT:
         terms["prefill"] = float(run.prefill_passes) * float(prefill.total)
     return terms
 
 
-def _predict_split(row: Row, subject: Subject, catalog: Catalog) -> Prediction:
+def _predict_split(row: Row, subject: Subject) -> Prediction:
     """Prefill and decode on separate workers of one kind of chip."""
     m, e = subject.measurement, subject.efficiency
     assert m.decode_pool is not None  # parse_row refuses split rows without pools

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from pddplan.domain.plan import Shape
 from pddplan.errors import InputError
-from pddplan.performance.benchmark_files import BenchmarkRun, measurements_of, read_benchmark
+from pddplan.performance.benchmark_files import measurements_of, read_benchmark
+from pddplan.performance.benchmark_run import BenchmarkRun
 
 VLLM = {
     "date": "20261130-163546", "backend": "vllm", "model_id": "m", "num_prompts": 40, "request_rate": "inf",

@@ -245,3 +245,10 @@ def test_pass_time_of_the_catalogue_is_finite_for_prefill() -> None:
     subject = subject_of(measured(), CATALOG)
     load = subject.model.load(sequences=1.0, new_tokens=10.0, cached_tokens=0.0, decode=False)
     assert float(pass_time(load, subject.efficiency).total) > 0
+
+
+def test_terms_of_a_tpot_add_up_to_it() -> None:
+    prediction = predict_row(row(), CATALOG)
+    assert prediction.value == pytest.approx(sum(prediction.terms.values()), rel=1e-6)
+    prefill = predict_row(row(kind="prefill_latency", note="mode=static", batch_or_concurrency="1"), CATALOG)
+    assert prefill.value == pytest.approx(sum(prefill.terms.values()), rel=1e-6)
