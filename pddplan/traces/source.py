@@ -226,6 +226,7 @@ def open_source(path: str | Path, *, progress: Progress | None = None) -> Source
     except (OSError, ValueError) as error:
         raise InputError(Problem(what=f"cannot be read: {error}", fix="check the path", where=where)) from None
     if size == 0 and file.is_file():
+        raw.close()
         raise InputError(Problem(what="the file is empty", fix="give a trace with at least one request", where=where))
     source = Source(path=file, name=where, progress=progress)
     source._raw, source._size = raw, size or None
