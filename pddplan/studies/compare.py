@@ -93,7 +93,9 @@ def compare_topologies(
     entries = []
     for name in names:
         try:
-            outcome = optimum(question, topology=name, objective=goal, limits=limits or Limits(), shapes=shapes)
+            outcome = optimum(
+                question, topology=name, objective=goal, limits=limits or Limits(), shapes=shapes, relax=False
+            )
             entries.append(_entry(name, question, outcome, fixed=False, price=price))
         except (InfeasibleError, SolverError) as error:
             entries.append(Entry(name, fixed=False, outcome=None, why_not=error.what))

@@ -272,6 +272,7 @@ def _kind_for(inputs: Inputs, plan: Plan) -> Plan | None:
             objective=Objective(kind="cost", rate_rps=plan.rate_rps),
             limits=Limits(gap=ROUGH_GAP, time_limit_s=ROUGH_TIME_LIMIT_S),
             shapes=api.shapes_of(inputs),
+            relax=False,
         ).plan
     except (InfeasibleError, SolverError):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pddplan import api
@@ -12,10 +12,15 @@ from pddplan.domain.plan import Plan, Role
 from pddplan.domain.sites import Sites
 from pddplan.economics.costs import ROLE_IDLE, bcr, cost_item
 from pddplan.economics.unit_costs import chip_unit_costs
-from pddplan.errors import InfeasibleError, InputError, Problem, did_you_mean
+from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
 from pddplan.optimize import TOPOLOGIES, Limits, Objective
 from pddplan.optimize import size as optimum
 from pddplan.sizing import Inputs
+
+ROUGH_GAP, ROUGH_TIME_LIMIT_S = 0.1, 6.0
+"""Whether a rate has any plan is all that is asked."""
+_RATE_STEPS = 14
+_RATE_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +124,45 @@ def fleet_outcome(inputs: Inputs, fleet: Fleet, *, limits: Limits) -> Outcome:
         for shape in shapes(chip_id, role)
     ):
         raise InfeasibleError(f"no instance of {inputs.llm.name} fits on any of these chips in these numbers")
-    outcome = optimum(question, topology=fleet.topology, objective=Objective(kind="rps"), limits=limits, shapes=shapes)
+
+    def sized(objective: Objective) -> Outcome:
+        rough = replace(limits, gap=ROUGH_GAP, time_limit_s=min(limits.time_limit_s, ROUGH_TIME_LIMIT_S))
+        return optimum(question, topology=fleet.topology, objective=objective, limits=rough, shapes=shapes, relax=False)
+
+    try:
+        outcome = optimum(
+            question, topology=fleet.topology, objective=Objective(kind="rps"), limits=limits, shapes=shapes
+        )
+    except SolverError:
+        outcome = largest_rate(sized, inputs.workload.arrival.rate_rps)
     cost = with_idle_chips(outcome, asked, fleet)
     return replace(outcome, cost=cost, bcr=bcr(outcome.goodput_rps, cost))
+
+
+def largest_rate(sized: Callable[[Objective], Outcome], start_rps: float) -> Outcome:
+    """Plan for the largest rate that has one, to about two per cent, by asking for one rate after the other.
+
+    Slower than asking for the most goodput, but it cannot lose its way when plans and the traffic they see do not
+    settle.
+
+    Raises:  InfeasibleError or SolverError if no rate down to a 64th of the start has a plan.
+    """
+    low, high, best = 0.0, math.inf, None
+    rate, failure = start_rps, None
+    for _ in range(_RATE_STEPS):
+        try:
+            best = sized(Objective(kind="cost", rate_rps=rate))
+            low = rate
+        except (InfeasibleError, SolverError) as error:
+            high, failure = rate, error
+        if best is None and high < start_rps / 64 and failure is not None:
+            raise failure
+        if high - low <= _RATE_TOLERANCE * low:
+            break
+        rate = 2 * low if math.isinf(high) else high / 2 if low == 0 else (low + high) / 2
+    if best is None:
+        raise failure if failure is not None else SolverError("no rate was tried", fix="report this")
+    return best
 
 
 def with_idle_chips(outcome: Outcome, inputs: Inputs, fleet: Fleet) -> Cost:

@@ -121,6 +121,7 @@ def regret_study(
                 objective=goal,
                 limits=limits or Limits(),
                 shapes=api.shapes_of(inputs),
+                relax=False,
             )
         except (InfeasibleError, SolverError) as error:
             without[scenario.name] = error.what

@@ -16,7 +16,7 @@ from pddplan.report.bcr_fleet import fleet_csv, fleet_json, render
 from pddplan.report.text_table import Paint, Screen
 from pddplan.studies import fleet as fleet_module
 from pddplan.studies import shared_fleet as shared_module
-from pddplan.studies.fleet import fleet_outcome, parse_fleet, restricted
+from pddplan.studies.fleet import fleet_outcome, largest_rate, parse_fleet, restricted
 from pddplan.studies.shared_fleet import shared_fleet, without
 from tests.unit.studies.study_samples import inputs, split_plan
 
@@ -120,3 +120,23 @@ def test_each_workload_once() -> None:
         shared_fleet([inputs(), inputs()], topology="pd")
     with pytest.raises(InputError, match="no workload"):
         shared_fleet([], topology="pd")
+
+
+@pytest.mark.parametrize("capacity", [0.3, 4.0, 37.0])
+def test_the_largest_rate_is_found_by_asking(capacity: float) -> None:
+    def sized(objective: object) -> Outcome:
+        rate = objective.rate_rps  # type: ignore[attr-defined]
+        if rate > capacity:
+            raise InfeasibleError("too much")
+        return evaluate(api.problem_of(inputs()), split_plan(rate_rps=rate))
+
+    got = largest_rate(sized, 5.0)
+    assert capacity / 1.03 <= got.plan.rate_rps <= capacity
+
+
+def test_no_rate_at_all_says_why() -> None:
+    def sized(objective: object) -> Outcome:
+        raise InfeasibleError("never")
+
+    with pytest.raises(InfeasibleError, match="never"):
+        largest_rate(sized, 5.0)
