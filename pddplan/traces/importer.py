@@ -192,7 +192,9 @@ def _arrival(
     numbers["arrival.peak_to_mean"] = _noted(measured, f"busiest {pattern.peak_window_s:.3g} s over the mean")
     if scaled:
         way = "more independent users" if settings.scaling is Scaling.USERS else "a faster clock"
-        source = f"{measured.source}; scaled {pattern.factor:.4g} times by {way}"
+        if trace.given_arrival is not None:
+            way = "keeping its variability"
+        source = f"{measured.source}; scaled {arrival_factor(pattern, settings):.4g} times by {way}"
         derived = Provenance(basis=Basis.DERIVED, source=source)
         for key in ("arrival.scv", "arrival.dispersion", "arrival.peak_to_mean"):
             numbers[key] = _noted(derived, numbers[key].note)
@@ -265,6 +267,8 @@ def _record(
     notes = [*trace.notes]
     if settings.assumed is not None:
         notes.append("hit rates are assumed, not measured: compare with a plan at hit rate 0")
+        if trace.blocks is not None or trace.hit_tokens is not None:
+            notes.append("the trace itself could tell hit rates; the assumption replaces them")
     if notes:
         record["notes"] = notes
     return record
@@ -286,6 +290,11 @@ def describe(policy: CachePolicy, block_tokens: int) -> str:
     if policy.keep_generated:
         text += ", keeps generated tokens"
     return text
+
+
+def arrival_factor(pattern: ArrivalPattern, settings: ImportSettings) -> float:
+    """Rate planned for over the rate of the trace."""
+    return (settings.rate_rps or pattern.trace_rate_rps) / pattern.trace_rate_rps
 
 
 def cache_knee(imported: Imported) -> tuple[float, float] | None:
