@@ -41,6 +41,7 @@ def read_plan_file(path: str | Path) -> tuple[Inputs, Plan]:
         raise _no_plan(name, "has no 'record' with 'inputs' and 'plan'")
     inputs = from_plain(Inputs, kept["inputs"], where=f"{name}: record.inputs")
     plan = from_plain(Plan, kept["plan"], where=f"{name}: record.plan")
+    check_records(inputs, plan, where=f"{name}: record")
     _check(inputs, plan, data, name)
     return inputs, plan
 
@@ -104,7 +105,6 @@ def _check(inputs: Inputs, plan: Plan, data: Mapping[str, Any], name: str) -> No
                 where=name,
             )
     faults.raise_if_any()
-    check_records(inputs, plan, where=f"{name}: record")
 
 
 def _no_plan(name: str, what: str) -> InputError:

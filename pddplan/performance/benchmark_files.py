@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,6 +22,7 @@ from pddplan.performance.measurement import Measurement
 from pddplan.units import MS_PER_S
 
 MAX_FILE_BYTES = 64_000_000
+LARGEST_NUMBER = 1e15
 SATURATED_SHARE = 0.9
 """A stage that reaches less than this share of the rate asked for was overloaded: its waiting says nothing of speed."""
 SAME_TPOT_SHARE = 0.1
@@ -38,7 +39,7 @@ def read_benchmark(path: Path) -> list[BenchmarkRun]:
     for reader in readers:
         runs = reader(text, str(path))
         if runs is not None:
-            usable = [_completed(run) for run in runs]
+            usable = [_completed(_plausible(run)) for run in runs]
             if not usable:
                 raise InputError(
                     Problem(
@@ -98,6 +99,20 @@ def measurements_of(
         tokens_per_s = run.rate_rps * run.output_tokens
         found.append(replace(common, kind="throughput_e2e", unit="out_tok/s", value=tokens_per_s))
     return found
+
+
+def _plausible(run: BenchmarkRun) -> BenchmarkRun:
+    """The run, unless a number of it is none that a load test can give.
+
+    Raises:  InputError for negative, infinite or absurd numbers.
+    """
+    for spec in fields(run):
+        value = getattr(run, spec.name)
+        if isinstance(value, int | float) and not 0 <= value <= LARGEST_NUMBER:
+            raise InputError(
+                Problem(what=f"{spec.name} is {value:.6g}", fix="give the file as the client wrote it", where=run.where)
+            )
+    return run
 
 
 def _completed(run: BenchmarkRun) -> BenchmarkRun:

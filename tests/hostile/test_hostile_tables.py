@@ -1,0 +1,38 @@
+"""Tables of measurements, chips and models, spoiled."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.fuzz_mutations import TOKENS, monsters
+from benchmarks.fuzz_targets import _measurements
+from tests.hostile.conftest import READERS, Survives
+
+KINDS = ("predict.csv", "chips-and-models.csv")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_spoiled_tables_are_read_or_refused(survives: Survives, kind: str, seed: int) -> None:
+    survives(kind, READERS[kind].case(random.Random(seed)))
+
+
+NOTES = ("prefill_workers", "prefill_gpus", "decode_workers", "decode_gpus", "prefill_tp", "prefill_ep", "gemm", "attn")
+
+
+@settings(max_examples=80)
+@given(st.dictionaries(st.sampled_from(NOTES), st.sampled_from(TOKENS), min_size=1), st.booleans())
+def test_notes_may_say_anything(survives: Survives, note: dict[str, str], split: bool) -> None:
+    words = ";".join(f"{key}={value}".replace(",", " ").replace('"', " ") for key, value in note.items())
+    words = words.replace("\n", " ").replace("\r", " ") + (";disagg" if split else "")
+    survives("predict.csv", _measurements().replace(b"mode=closed_loop", words.encode()))
+
+
+@pytest.mark.parametrize("what", ["empty", "high bytes", "UTF-16", "NUL bytes", "a word", "ten megabytes of commas"])
+def test_odd_files_are_refused_in_words(survives: Survives, what: str) -> None:
+    assert "fix: " in survives("predict.csv", monsters()[what]())

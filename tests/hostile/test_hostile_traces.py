@@ -1,0 +1,121 @@
+"""Traces cut off, packed badly, out of time, or made to fill the memory."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.fuzz_mutations import monsters
+from benchmarks.fuzz_targets import _azure, _mooncake
+from pddplan.errors import InputError
+from pddplan.traces import source
+from pddplan.traces.arrivals import dispersion_of_counts, window_counts
+from pddplan.units import MIB
+from tests.hostile.conftest import READERS, Survives
+
+KINDS = ("trace.jsonl", "trace.csv", "trace.json", "trace.gz")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_spoiled_traces_are_read_or_refused(survives: Survives, kind: str, seed: int) -> None:
+    survives(kind, READERS[kind].case(random.Random(seed)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sound_traces_are_read(survives: Survives, kind: str) -> None:
+    for data in READERS[kind].seeds:
+        assert survives(kind, data) == ""
+
+
+@pytest.mark.parametrize("when", ["1e308", "-1e308", "1e30", "99999999999999999999", "-9e18"])
+def test_a_time_from_another_age_is_named(survives: Survives, when: str) -> None:
+    lines = _mooncake().decode().splitlines()
+    lines[3] = lines[3].replace('"timestamp": 2100', f'"timestamp": {when}')
+    said = survives("trace.jsonl", "\n".join(lines).encode())
+    assert "span" in said or "time" in said
+
+
+def test_few_requests_over_decades_take_no_memory() -> None:
+    import numpy as np
+
+    times = np.array([0.0, 1.0, 2.0, 1e9])
+    assert dispersion_of_counts(times, 1.0) == pytest.approx(1.0, abs=1e-6)
+
+
+@given(st.lists(st.floats(0, 500), min_size=4, max_size=60), st.sampled_from([1.0, 3.0, 10.0]))
+def test_dispersion_counts_empty_windows_too(times: list[float], window: float) -> None:
+    import numpy as np
+
+    ordered = np.sort(np.array(times))
+    counts = window_counts(ordered, window)
+    found = dispersion_of_counts(ordered, window)
+    if found is not None and counts.size >= 10 and counts.mean() > 0:
+        assert found == pytest.approx(counts.var() / counts.mean(), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [lambda data: gzip.compress(data, mtime=0), monsters.__globals__["_zstd"]])
+def test_bombs_are_unpacked_piece_by_piece(make: object) -> None:
+    packed = make(bytes(80 * MIB))  # type: ignore[operator]
+    with pytest.raises(InputError, match="longer than"):
+        list(source.from_bytes(packed).blocks())
+    pieces = source.from_bytes(packed)
+    assert max(len(piece) for piece in iter(pieces._next, b"")) <= 40 * MIB
+
+
+@settings(max_examples=20)
+@given(st.binary(max_size=3000), st.integers(1, 4), st.sampled_from([0, 1, 7, 100]))
+def test_what_was_packed_comes_out(data: bytes, members: int, padding: int) -> None:
+    packed = gzip.compress(data, mtime=0) * members + bytes(padding)
+    opened = source.from_bytes(packed)
+    assert b"".join(opened._chunks()).removeprefix(b"") == (data * members).removeprefix(source.BYTE_ORDER_MARK)
+    assert not opened.truncated_archive
+
+
+@settings(max_examples=20)
+@given(st.binary(min_size=1, max_size=3000), st.integers(1, 3))
+def test_zstd_frames_come_out(data: bytes, frames: int) -> None:
+    packed = monsters.__globals__["_zstd"](data) * frames
+    opened = source.from_bytes(packed)
+    assert b"".join(opened._chunks()) == (data * frames).removeprefix(source.BYTE_ORDER_MARK)
+
+
+def test_a_quotation_mark_left_open_takes_no_quadratic_time() -> None:
+    data = b'a,b\n"' + b"1,2\n" * 300_000
+    start = time.process_time()
+    assert source._last_line_end(data, quotes=True) == 4
+    assert source._last_line_end(b'"x\ny"\n"', quotes=True) == 6
+    assert time.process_time() - start < 2
+
+
+@settings(max_examples=60)
+@given(st.text(alphabet='a"\n', max_size=30))
+def test_lines_end_outside_of_quotes(text: str) -> None:
+    data = text.encode()
+    wanted = max((i + 1 for i, c in enumerate(text) if c == "\n" and text[:i].count('"') % 2 == 0), default=-1)
+    assert source._last_line_end(data, quotes=True) == wanted
+
+
+def test_a_field_of_megabytes_is_named(survives: Survives) -> None:
+    assert "fix: " in survives("trace.csv", b"a,b\n" + b"," * 300_000)
+    assert "fix: " in survives("trace.csv", b"x" * 300_000 + b",b\n1,2\n")
+
+
+@pytest.mark.parametrize(
+    "what", ["empty", "blank", "NUL bytes", "high bytes", "deep lists", "zip", "parquet", "a word"]
+)
+def test_odd_files_are_refused_in_words(survives: Survives, what: str) -> None:
+    for kind in ("trace.csv", "trace.jsonl"):
+        assert "fix: " in survives(kind, monsters()[what]())
+
+
+def test_every_cut_of_a_packed_trace_is_read_or_refused(survives: Survives) -> None:
+    packed = gzip.compress(_azure(), mtime=0)
+    for end in range(1, len(packed), 9):
+        survives("trace.gz", packed[:end])
