@@ -191,10 +191,10 @@ def _arrival(
     numbers["arrival.scv"] = _noted(measured, note)
     numbers["arrival.peak_to_mean"] = _noted(measured, f"busiest {pattern.peak_window_s:.3g} s over the mean")
     if scaled:
-        way = "more independent users" if settings.scaling is Scaling.USERS else "a faster clock"
+        way = "by more independent users" if settings.scaling is Scaling.USERS else "by a faster clock"
         if trace.given_arrival is not None:
             way = "keeping its variability"
-        source = f"{measured.source}; scaled {arrival_factor(pattern, settings):.4g} times by {way}"
+        source = f"{measured.source}; scaled {arrival_factor(pattern, settings):.4g} times {way}"
         derived = Provenance(basis=Basis.DERIVED, source=source)
         for key in ("arrival.scv", "arrival.dispersion", "arrival.peak_to_mean"):
             numbers[key] = _noted(derived, numbers[key].note)
