@@ -18,7 +18,7 @@ from pddplan.evaluate.stages import decode_cap, prefill_servers
 from pddplan.optimize.data import LineOption, OwnedChips, PoolOption, ProgramData, Quantile
 from pddplan.optimize.judge import COVERAGE_MARGIN
 from pddplan.optimize.levels import Levels, LineLevel
-from pddplan.optimize.objective import Limits, Objective
+from pddplan.optimize.objective import SMALLEST_RATE_RPS, Limits, Objective
 from pddplan.optimize.points import TPOT_QUANTILE, Mix, Points, e2e_rows, first_mix, line_options, pools_of, ttft_rows
 from pddplan.optimize.reduction import Reduced, Ways, reduce_candidates, with_relays
 from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools, path_count, ways_of
@@ -36,7 +36,6 @@ CLEARLY = 0.8
 """A shape is kept beside a cheaper one only if it is smaller or quicker than this fraction of it."""
 DEAREST = 2.0
 """... and costs at most this multiple per request."""
-SMALLEST_RATE = 1e-6
 SMALLEST_SHARE = 1e-3
 """A plan serves at least this share of the demand: serving nothing keeps every promise, but is no plan."""
 
@@ -49,7 +48,7 @@ def build(
     alone = first_mix(problem, pools, ())  # paths grow with the square of pools: first leave out what cannot win
     able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
     cost = {pool.id: _instance_cost(problem, pool) for pool in able}
-    pools = _undominated(problem, able, alone, cost)
+    pools = _undominated(problem, able, alone, cost, every_shape=limits.every_shape)
     bound = math.inf
     ways = ways_of(problem.sites, topology, pools)
     if path_count(topology, pools, ways) > MOST_PATHS:
@@ -173,7 +172,7 @@ def promise_rows(problem: Problem) -> list[Quantile]:
     promises = problem.workload.promises
     rows = [Quantile(row, q + COVERAGE_MARGIN) for row, q, _ in (*ttft_rows(promises), *e2e_rows(promises))]
     if promises.tpot_s is not None:
-        rows.append(Quantile("TPOT P90", TPOT_QUANTILE + COVERAGE_MARGIN))
+        rows.append(Quantile("TPOT P90", TPOT_QUANTILE))  # whole levels, as the evaluator counts them: no margin
     return rows
 
 
@@ -225,7 +224,8 @@ def _rates(problem: Problem, pools: Sequence[Pool], *, objective: Objective, lim
     if objective.kind == "rps":
         cap = objective.rate_rps
         most = cap if cap is not None else _largest_rate(problem, pools, objective=objective, limits=limits)
-        return SMALLEST_SHARE * most, most
+        lowest = max(SMALLEST_SHARE * most, SMALLEST_RATE_RPS)
+        return lowest, max(most, lowest)
     if objective.rate_rps is not None:
         return objective.rate_rps, objective.rate_rps
     return (demand, demand) if objective.kind == "cost" else (SMALLEST_SHARE * demand, demand)
@@ -258,7 +258,7 @@ def _largest_rate(problem: Problem, pools: Sequence[Pool], *, objective: Objecti
                 where="--objective rps",
             )
         )
-    return max(total, SMALLEST_RATE)
+    return total
 
 
 def _instance_cost(problem: Problem, pool: Pool) -> float:
@@ -285,9 +285,11 @@ def _owned(problem: Problem, pools: Sequence[Pool]) -> tuple[OwnedChips, ...]:
     return tuple(found)
 
 
-def _undominated(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
+def _undominated(
+    problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float], *, every_shape: bool
+) -> tuple[Pool, ...]:
     """Leave out pools that another of the same site and role beats in price, speed and footprint."""
-    few = _few_shapes(problem, pools, mix, cost)
+    few = pools if every_shape else _few_shapes(problem, pools, mix, cost)
     kept: list[Pool] = []
     for pool in few:
         rivals = [p for p in few if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]

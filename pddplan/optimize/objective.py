@@ -77,6 +77,8 @@ class Limits:
     """Stop at this gap already when the search has long found no better plan."""
     max_nodes: int = 20_000
     """Cells looked at before the search stops with what it has."""
+    every_shape: bool = False
+    """Look at every shape of an instance, not only the few that promise most."""
 
     def check(self) -> None:
         """Raise InputError naming every limit that makes no sense."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from pddplan.domain.outcome import Outcome
 from pddplan.domain.sites import Site, Sites
 from pddplan.errors import InfeasibleError, Relaxation, SolverError
 from pddplan.evaluate.problem import Problem
@@ -21,7 +22,6 @@ ANY_PLAN = 0.999
 """A gap this wide stops the search at its first plan: only whether there is one matters here."""
 LARGEST_FACTOR = 64.0
 """Promises are relaxed up to this multiple of what was asked."""
-_STEPS = 12
 _DIGITS = 3
 
 PROMISES: dict[str, tuple[str, str, str]] = {
@@ -34,6 +34,17 @@ PROMISES: dict[str, tuple[str, str, str]] = {
     "e2e_p99_s": ("E2E P99", "s", "--e2e-p99"),
 }
 """Per field of Promises: name, unit shown, option to type."""
+
+
+_REACHED: dict[str, Callable[[Outcome], float]] = {
+    "ttft_p50_s": lambda o: o.ttft.p50,
+    "ttft_p90_s": lambda o: o.ttft.p90,
+    "ttft_p99_s": lambda o: o.ttft.p99,
+    "tpot_s": lambda o: o.tpot.p90 if o.tpot is not None else o.tpot_s,
+    "e2e_p50_s": lambda o: o.e2e.p50,
+    "e2e_p90_s": lambda o: o.e2e.p90,
+    "e2e_p99_s": lambda o: o.e2e.p99,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,21 +99,22 @@ def infeasible(
 
 
 def smallest_feasible(
-    asked: float, feasible: Callable[[float], bool], *, deadline: float, factor: float = LARGEST_FACTOR
+    asked: float, feasible: Callable[[float], bool], *, deadline: float, start: float | None = None
 ) -> float | None:
     """Smallest value above ``asked`` at which something is feasible, to three digits and on the safe side.
 
-    Doubles until feasible, then halves the bracket; None when even ``factor`` times the value is not enough.
+    ``start`` is a value known to be feasible; without it the value is doubled until it is. Then the bracket is
+    halved, in ratio. None when even LARGEST_FACTOR times the value is not enough.
     """
-    low, high = asked, asked * 2.0
-    while not feasible(high):
+    low, high = asked, start if start is not None else asked * 2.0
+    while start is None and not feasible(high):
         low, high = high, high * 2.0
-        if high > asked * factor or time.perf_counter() > deadline:
+        if high > asked * LARGEST_FACTOR or time.perf_counter() > deadline:
             return None
-    for _ in range(_STEPS):
-        if high - low <= 2e-3 * high or time.perf_counter() > deadline:
-            break
-        middle = 0.5 * (low + high)
+    if start is not None and round_up(high) != high and not feasible(high):
+        return None
+    while high - low > 2e-3 * high and time.perf_counter() < deadline:
+        middle = math.sqrt(low * high) if high > 2.0 * low else 0.5 * (low + high)
         low, high = (low, middle) if feasible(middle) else (middle, high)
     return round_up(high)
 
@@ -124,13 +136,15 @@ def _promises(question: Question, deadline: float) -> Iterator[Relaxation]:
         asked = getattr(question.problem.workload.promises, field)
         if asked is None or time.perf_counter() > deadline:
             continue
-        if question.with_promise(field, None).answer(time_limit_s=_time_left(deadline)) is None:
+        free = question.with_promise(field, None).answer(time_limit_s=_time_left(deadline))
+        if free is None:
             continue  # even without this promise there is no plan
 
         def feasible(value: float, field: str = field) -> bool:
             return question.with_promise(field, value).answer(time_limit_s=_time_left(deadline)) is not None
 
-        needed = smallest_feasible(asked, feasible, deadline=deadline)
+        reached = _REACHED[field](free.outcome) * (1.0 + 1e-6)
+        needed = smallest_feasible(asked, feasible, deadline=deadline, start=reached if reached > asked else None)
         if needed is not None:
             shown = MS_PER_S if unit == "ms" else 1.0
             typed = round_up(needed * shown)

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from pddplan.domain.outcome import Outcome, SolverReport
+from pddplan.domain.plan import Plan
 from pddplan.errors import SolverError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
@@ -17,6 +18,7 @@ from pddplan.optimize.points import Points, mix_of_plan
 from pddplan.optimize.repair import smaller_fleet
 from pddplan.optimize.search import Search, SearchResult
 from pddplan.optimize.solution import plan_of
+from pddplan.optimize.starts import MOST_STARTS
 from pddplan.optimize.tidy import tidied
 from pddplan.optimize.topologies import Shapes, Topology
 
@@ -28,6 +30,8 @@ NODES_AFTER_PLAN = 20
 SAME_WORK = 0.01
 SAME_TAIL = 0.02
 """Mixes whose work and uncovered tails differ by less than these fractions need no further round."""
+BACK_OFF = (0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.88, 0.83, 0.77, 0.7)
+"""Shares of the rate tried when rounds do not settle."""
 _LEAST_TIME_S = 0.2
 
 
@@ -59,6 +63,7 @@ def search_plans(
     best: Found | None = None
     last_value = math.nan
     start: tuple[Candidate, ...] = ()
+    last: Found | None = None
     further = 0
     for _ in range(MOST_ROUNDS):
         if further >= ROUNDS_AFTER_PLAN:
@@ -74,6 +79,7 @@ def search_plans(
             limits.gap if math.isinf(points.bound) else max(limits.gap, limits.acceptable_gap),
             acceptable_gap=max(limits.gap, limits.acceptable_gap),
             known_bound=points.bound,
+            most_starts=points.path_count if limits.every_shape else MOST_STARTS,
             max_nodes=limits.max_nodes if best is None else NODES_AFTER_PLAN,
             start=start,
         ).run()
@@ -83,6 +89,7 @@ def search_plans(
             return _nothing(result, limits)
         found = _evaluated(problem, topology, points, result, best=result.best, seconds=time.perf_counter() - started)
         outcome = found.outcome
+        last = found
         if outcome.keeps_promises and (best is None or _better(outcome, best.outcome, objective)):
             best = found
         if result.status == "interrupted" or (
@@ -96,12 +103,63 @@ def search_plans(
         if outcome.keeps_promises and same_numbers(points, updated, result.best):
             break
         last_value, points, start = result.value, updated, (result.best,)
+    if best is None and last is not None:
+        best = _backed_off(problem, last)
     if best is None:
         raise SolverError(
             "the plans found keep their promises only under a mix of traffic they do not have",
             fix="allow fewer chips or one topology at a time, or raise --time-limit",
         )
     return best
+
+
+def _backed_off(problem: Problem, found: Found) -> Found | None:
+    """A plan that nearly keeps its promises, made to keep them: a lower rate where it is free, else more instances.
+
+    Needed when rounds do not settle, because each plan's own mix of traffic asks for another plan.
+    """
+    data, plan = found.points.data, found.outcome.plan
+    if data.min_rate_rps < data.max_rate_rps:
+        for share in BACK_OFF:
+            slower = evaluate(problem, replace(plan, rate_rps=plan.rate_rps * share))
+            if slower.keeps_promises and slower.plan.rate_rps >= data.min_rate_rps:
+                return _unproven(found, slower)
+        return None
+    room = {option.id: option.max_instances + option.redundant_instances for option in data.pools}
+    for _ in BACK_OFF:
+        loads = {load.pool: load.utilization for load in evaluate(problem, plan).pools}
+        growing = [pool for pool in plan.pools if pool.instances < room[pool.id]]
+        if not growing:
+            return None
+        busiest = max(growing, key=lambda pool: (loads[pool.id], pool.id))
+        pools = tuple(replace(p, instances=p.instances + 1) if p.id == busiest.id else p for p in plan.pools)
+        plan = replace(plan, pools=pools)
+        larger = evaluate(problem, plan)
+        if larger.keeps_promises and _within_inventory(found.points, plan):
+            return _unproven(found, larger)
+    return None
+
+
+def _within_inventory(points: Points, plan: Plan) -> bool:
+    held: dict[tuple[str, str], int] = {}
+    for pool in plan.pools:
+        held[pool.site, pool.chip] = held.get((pool.site, pool.chip), 0) + pool.chips
+    data = points.data
+    return all(held.get(key, 0) <= limit for key, limit in data.chip_limits.items()) and (
+        data.max_chips is None or sum(held.values()) <= data.max_chips
+    )
+
+
+def _unproven(found: Found, outcome: Outcome) -> Found:
+    """The proof was of the plan before it was backed off; say by how much this one may be short of it."""
+    before, after = found.outcome, outcome
+    lost = max(
+        1.0 - after.plan.rate_rps / before.plan.rate_rps,
+        after.cost.monthly_total / max(before.cost.monthly_total, 1e-9) - 1.0,
+    )
+    solver = before.solver
+    report = replace(solver, status="settled", gap=solver.gap + lost) if solver is not None else None
+    return Found(replace(after, solver=report), found.points, found.candidate)
 
 
 def search_objective(objective: Objective) -> str:

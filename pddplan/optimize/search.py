@@ -27,7 +27,7 @@ from pddplan.optimize.judge import Candidate, Judge, OperatingModel
 from pddplan.optimize.levels import Cell, Levels
 from pddplan.optimize.repair import bigger_fleet, fewer_requests
 from pddplan.optimize.solver import Solved, SolveStatus, solve
-from pddplan.optimize.starts import single_path_plans
+from pddplan.optimize.starts import MOST_STARTS, single_path_plans
 
 _DINKELBACH_STEPS = 12
 _NODES_PER_REPAIR = 5
@@ -57,7 +57,9 @@ class Search:
     gap: float
     acceptable_gap: float = 0.0
     """Once ``patience`` nodes brought no better plan, a proof this close is enough."""
-    patience: int = 40
+    patience: int = 30
+    most_starts: int = MOST_STARTS
+    """Paths tried alone before the search."""
     max_nodes: int = 20_000
     known_bound: float = math.inf
     """Score that no plan exceeds, known beforehand."""
@@ -85,7 +87,7 @@ class Search:
         self._deadline = started + self.time_limit_s
         status = "optimal"
         try:
-            for candidate in (*self.start, *single_path_plans(self.judge)):
+            for candidate in (*self.start, *single_path_plans(self.judge, most=self.most_starts)):
                 self._accept_if_feasible(candidate)
             self._push(self.known_bound, root_cell(self.model.data))
             while self._open:

@@ -83,6 +83,7 @@ def baseline(
             limits,
             time_limit_s=min(limits.time_limit_s, MOST_TIME_FOR_BASELINE_S),
             max_nodes=min(limits.max_nodes, nodes),
+            every_shape=nodes == 0,
         )
         try:
             found = size(problem, topology="colocated", objective=goal, limits=bounded, shapes=shapes, relax=False)

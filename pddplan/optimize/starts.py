@@ -16,7 +16,7 @@ MOST_STARTS = 6
 """Paths tried, cheapest first."""
 
 
-def single_path_plans(judge: Judge) -> Iterator[Candidate]:
+def single_path_plans(judge: Judge, *, most: int = MOST_STARTS) -> Iterator[Candidate]:
     """Feasible plans that send every request at the highest rate over one path; cheapest fleets first."""
     candidates = []
     for index in range(judge.model.path_count):
@@ -24,7 +24,7 @@ def single_path_plans(judge: Judge) -> Iterator[Candidate]:
         if candidate is not None and judge.within_limits(candidate):
             candidates.append((candidate.monthly_cost, index, candidate))
     best = math.inf
-    for cost, _, candidate in sorted(candidates, key=lambda c: c[:2])[:MOST_STARTS]:
+    for cost, _, candidate in sorted(candidates, key=lambda c: c[:2])[:most]:
         if cost >= best:
             break
         levels = candidate.levels
