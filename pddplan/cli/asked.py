@@ -102,9 +102,10 @@ class Asked:
 
             write_atomically(self.csv, table(found))
         if self.as_json:
+            from pddplan.report.bcr_parts import finite
             from pddplan.report.json_plan import dump_json
 
-            sys.stdout.write(dump_json(json(found)))
+            sys.stdout.write(dump_json(finite(json(found))))
         elif str(self.csv) != "-":
             from pddplan.report.text_table import Screen
 

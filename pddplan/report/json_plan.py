@@ -46,7 +46,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
         "remarks": list(sizing.remarks),
         "record": record(sizing.inputs, outcome.plan),
     }
-    return {key: _finite(value) for key, value in data.items()}
+    return {key: finite(value) for key, value in data.items()}
 
 
 def outcome_json(outcome: Outcome, inputs: Inputs) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def infeasible_json(error: InfeasibleError) -> dict[str, Any]:
         "status": "infeasible",
         "message": error.what,
         "conflicts": list(error.conflicts),
-        "relaxations": _finite(to_plain(error.relaxations)),
+        "relaxations": finite(to_plain(error.relaxations)),
     }
 
 
@@ -191,10 +191,10 @@ def _percentiles(values: Percentiles | None) -> dict[str, float] | None:
     return None if values is None else {"p50": values.p50, "p90": values.p90, "p99": values.p99, "mean": values.mean}
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Replace numbers that JSON does not know by null; -0.0 by 0."""
     if isinstance(value, float):
         return value + 0.0 if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list) else value
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list) else value
