@@ -56,15 +56,16 @@ def _head(sizing: Sizing) -> str:
         page.card("cost a month", money(outcome.cost.monthly_total, currency)),
         page.card("BCR", short(outcome.bcr), f"req/s per 1,000 {currency} a month"),
         page.card("TTFT P50 / P90 / P99", " / ".join(seconds(t) for t in _three(outcome))),
-        page.card("TPOT", seconds(outcome.tpot_s)),
+        page.card("TPOT mean", seconds(outcome.tpot_s)),
     ]
     base = sizing.baseline
     difference = compare(outcome, base) if base is not None and base is not outcome else None
     if difference is not None:
-        tone = "good" if difference.wins else "bad"
+        tone = "good" if difference.wins else "" if difference.ties else "bad"
         gain = percent(difference.bcr_gain, signed=True)
         saved = money(abs(difference.yearly_saving), currency)
         note = f"saves {saved} a year" if difference.wins else f"splitting loses: {saved} a year dearer"
+        note = "splitting brings nothing" if difference.ties else note
         cards.insert(1, page.card("BCR against the aggregated baseline", gain, note, tone))
     names = f"{inputs.workload.name} · {inputs.llm.name} · {inputs.sites.name} · topology {outcome.plan.topology}"
     title = f'<h1 class="{"good" if kept else "bad"}">{text(words)}</h1>'

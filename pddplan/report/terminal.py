@@ -79,6 +79,8 @@ def _against(sizing: Sizing) -> str:
     shown = f"aggregated baseline ({count(chips_in(base))} chips, {money(base.cost.monthly_total, base.cost.currency)})"
     if difference is None:
         return f"; the {shown} serves nothing within the promises."
+    if difference.ties:
+        return f", the same as the {shown}: splitting brings nothing here."
     money_text = money(abs(difference.yearly_saving), outcome.cost.currency)
     if difference.wins:
         return f", {percent(difference.bcr_gain, signed=True)} over the {shown}: saves {money_text} a year."

@@ -9,6 +9,9 @@ from pddplan.domain.plan import Role
 from pddplan.domain.provenance import Basis
 from pddplan.units import MONTHS_PER_YEAR
 
+SAME = 5e-3
+"""BCRs closer than this fraction are called the same: prices and speeds are not known any better."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -23,7 +26,11 @@ class Comparison:
 
     @property
     def wins(self) -> bool:
-        return self.bcr_gain > 0
+        return self.bcr_gain >= SAME
+
+    @property
+    def ties(self) -> bool:
+        return abs(self.bcr_gain) < SAME
 
 
 def compare(plan: Outcome, other: Outcome) -> Comparison | None:
