@@ -20,6 +20,8 @@ EPOCH_SMALLEST = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 5e8}
 """Numbers from here on are times since 1970 in this unit (from the year 1985 for seconds)."""
 MOST_PLAUSIBLE_RPS = 2000.0
 LEAST_PLAUSIBLE_RPS = 0.005
+LEAST_USUAL_RPS = 0.05
+"""In a format that usually counts milliseconds, fractional times that mean less than this as seconds are those."""
 LONGEST_SPAN_S = 100 * 366 * SECONDS_PER_DAY
 """A trace that spans more has a wrong time in it, or is read in the wrong unit."""
 
@@ -73,7 +75,8 @@ def resolve_unit(raw: Array, *, wanted: str, integers_are_ms: bool) -> tuple[str
         if rate("ms") > MOST_PLAUSIBLE_RPS >= rate("s"):
             return "s", f"whole numbers; as milliseconds they would mean {rate('ms'):,.0f} requests/s"
         return "ms", "whole numbers"
-    if rate("s") < LEAST_PLAUSIBLE_RPS <= rate("ms") <= MOST_PLAUSIBLE_RPS:
+    least = LEAST_USUAL_RPS if integers_are_ms else LEAST_PLAUSIBLE_RPS
+    if rate("s") < least <= rate("ms") <= MOST_PLAUSIBLE_RPS:
         return "ms", f"as seconds they would mean one request in {1 / max(rate('s'), 1e-12):,.0f} s"
     return "s", "fractional numbers" if not whole else "nothing says otherwise"
 
