@@ -102,8 +102,7 @@ class Asked:
 
             write_atomically(self.csv, table(found))
         if self.as_json:
-            from pddplan.report.bcr_parts import finite
-            from pddplan.report.json_plan import dump_json
+            from pddplan.report.json_plan import dump_json, finite
 
             sys.stdout.write(dump_json(finite(json(found))))
         elif str(self.csv) != "-":

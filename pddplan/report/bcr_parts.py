@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from pddplan.domain.token_price import TokenPrice
 from pddplan.report.numbers import percent, plain_text, short
@@ -34,17 +32,6 @@ def bullets(texts: Iterable[str], screen: Screen, *, dim: bool = False, indent: 
         for line in paragraph(plain_text(text), width=screen.width, indent=indent + "  ", first=indent)
     ]
     return [screen.paint.dim(line) for line in lines] if dim else lines
-
-
-def finite(value: Any) -> Any:
-    """Plain data with null where a number is infinite or undefined: JSON has no word for these."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(inner) for inner in value]
-    return value
 
 
 def price_text(price: TokenPrice, *, assumed: bool) -> str:

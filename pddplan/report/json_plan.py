@@ -195,6 +195,6 @@ def finite(value: Any) -> Any:
     """Replace numbers that JSON does not know by null; -0.0 by 0."""
     if isinstance(value, float):
         return value + 0.0 if math.isfinite(value) else None
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: finite(item) for key, item in value.items()}
-    return [finite(item) for item in value] if isinstance(value, list) else value
+    return [finite(item) for item in value] if isinstance(value, (list, tuple)) else value

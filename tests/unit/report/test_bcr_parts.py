@@ -6,7 +6,8 @@ import json
 import math
 
 from pddplan.profiles.token_prices import token_price_for
-from pddplan.report.bcr_parts import bullets, finite, joined, price_text, title
+from pddplan.report.bcr_parts import bullets, joined, price_text, title
+from pddplan.report.json_plan import finite
 from pddplan.report.text_table import Paint, Screen
 
 SCREEN = Screen(60, Paint(), ascii_only=True)
