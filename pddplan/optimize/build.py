@@ -17,7 +17,7 @@ from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap, prefill_servers
 from pddplan.optimize.data import LineOption, OwnedChips, PoolOption, ProgramData, Quantile
 from pddplan.optimize.judge import COVERAGE_MARGIN
-from pddplan.optimize.levels import Levels, LineLevel
+from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.optimize.objective import SMALLEST_RATE_RPS, Limits, Objective
 from pddplan.optimize.points import TPOT_QUANTILE, Mix, Points, e2e_rows, first_mix, line_options, pools_of, ttft_rows
 from pddplan.optimize.reduction import Reduced, Ways, reduce_candidates, with_relays
@@ -183,7 +183,9 @@ def _connected(pools: Sequence[Pool], paths: Sequence[Path]) -> tuple[tuple[Pool
 
 def _with_pools(points: Points, cost: Mapping[str, float], *, limits: Limits) -> ProgramData:
     problem, data = points.problem, points.data
-    routes = points.routes(Levels({}, {o.line: LineLevel(o, 0.5 * o.capacity_bytes_per_s) for o in data.lines}))
+    # the best corner of the whole space, as the search asks for it first
+    fastest = {o.line: LineLevel(o, 0.0) for o in sorted(data.lines, key=lambda o: (o.capacity_bytes_per_s, o.id))}
+    routes = points.routes(Levels({pool.id: PoolLevel(1, 0.0, 1.0) for pool in points.pools}, fastest))
     options = []
     for pool in points.pools:
         most = max(

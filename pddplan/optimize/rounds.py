@@ -168,11 +168,14 @@ def search_objective(objective: Objective) -> str:
 
 
 def same_numbers(before: Points, after: Points, candidate: Candidate) -> bool:
-    """True when two mixes give every path the same work and coverage at a plan's operating point, nearly."""
+    """True when two mixes give the plan's paths the same work and coverage at its operating point, nearly.
+
+    Pools that the plan does not use keep the mix assumed before, so only its own paths can differ.
+    """
     levels = candidate.levels
     if levels is None:
         return False
-    for one, other in zip(before.routes(levels), after.routes(levels), strict=True):
+    for one, other in zip(*(points.routes(levels, used=candidate.used) for points in (before, after)), strict=True):
         used = one.allowed > 0
         for pool, work in one.work.items():
             if (abs(work - other.work[pool]) > SAME_WORK * work + 1e-9)[used].any():

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from pddplan.optimize.cells import root_cell
+from pddplan.optimize.data import Route
 from pddplan.optimize.judge import Candidate, Judge
-from pddplan.optimize.levels import Levels, LineLevel
 from pddplan.optimize.repair import bigger_fleet
 
 MOST_STARTS = 6
@@ -18,45 +18,38 @@ MOST_STARTS = 6
 
 def single_path_plans(judge: Judge, *, most: int = MOST_STARTS) -> Iterator[Candidate]:
     """Feasible plans that send every request at the highest rate over one path; cheapest fleets first."""
+    routes = judge.model.routes(root_cell(judge.model.data).best())
     candidates = []
-    for index in range(judge.model.path_count):
-        candidate = _whole_traffic(judge, index)
+    for index, route in enumerate(routes):
+        candidate = _whole_traffic(judge, index, route)
         if candidate is not None and judge.within_limits(candidate):
             candidates.append((candidate.monthly_cost, index, candidate))
     best = math.inf
     for cost, _, candidate in sorted(candidates, key=lambda c: c[:2])[:most]:
         if cost >= best:
             break
-        levels = candidate.levels
-        fixed = bigger_fleet(judge, candidate, levels) if levels is not None else None
+        fixed = bigger_fleet(judge, candidate, judge.levels_of(candidate, routes))
         if fixed is not None:
             best = min(best, fixed.monthly_cost)
             yield fixed
 
 
-def _whole_traffic(judge: Judge, index: int) -> Candidate | None:
+def _whole_traffic(judge: Judge, index: int, route: Route) -> Candidate | None:
     """The smallest fleet that carries all requests on one path, before waits and promises are looked at."""
     data = judge.model.data
-    _, line = judge.model.members(index)
-    flow = np.zeros((judge.model.path_count, data.weight.size))
-    flow[index] = data.max_rate_rps * data.weight
-    used = np.asarray(flow.any(axis=1))
-    route = judge.model.routes(root_cell(data).best(), used=used)[index]
     if (route.allowed[data.weight > 0] <= 0).any():
         return None
-    lines: dict[str, LineLevel] = {}
-    if line is not None and route.payload_bytes is not None:
+    flow = np.zeros((judge.model.path_count, data.weight.size))
+    flow[index] = data.max_rate_rps * data.weight
+    taken: tuple[str, ...] = ()
+    if route.line is not None and route.payload_bytes is not None:
         load = float(flow[index] @ route.payload_bytes)
-        fitting = [o for o in data.lines if o.line == line and o.capacity_bytes_per_s >= load]
+        fitting = [o for o in data.lines if o.line == route.line and o.capacity_bytes_per_s >= load]
         if not fitting:
             return None
-        lines[line] = LineLevel(min(fitting, key=lambda o: (o.monthly_cost, o.id)), load)
-    route = judge.model.routes(Levels({}, lines), used=used)[index]
+        taken = (min(fitting, key=lambda o: (o.monthly_cost, o.id)).id,)
     ceiling = {pool.id: pool.max_utilization for pool in data.pools}
-    counts = {
-        pool: max(math.ceil(float(flow[index] @ work) / ceiling[pool] - 1e-9), 1) for pool, work in route.work.items()
-    }
-    taken = tuple(level.option.id for level in lines.values())
-    candidate = judge.priced({pool.id: counts.get(pool.id, 0) for pool in data.pools}, taken, flow)
-    levels = judge.levels_of(candidate, judge.model.routes(Levels({}, lines), used=used))
-    return Candidate(candidate.instances, taken, flow, candidate.rate_rps, candidate.monthly_cost, levels)
+    counts = {pool.id: 0 for pool in data.pools}
+    for pool, work in route.work.items():
+        counts[pool] = max(math.ceil(float(flow[index] @ work) / ceiling[pool] - 1e-9), 1)
+    return judge.priced(counts, taken, flow)
