@@ -27,7 +27,13 @@ def case_study_traffic() -> Workload:
 
 def best(sites: Sites, topology: str) -> Outcome:
     sizing = pddplan.size(
-        case_study_traffic(), sites, topology=topology, inventory=True, max_utilization=1.0, shapes=["TP8"], compare=False
+        case_study_traffic(),
+        sites,
+        topology=topology,
+        inventory=True,
+        max_utilization=1.0,
+        shapes=["TP8"],
+        compare=False,
     )
     return sizing.outcome
 
