@@ -64,8 +64,9 @@ _CHECKS: tuple[Check[TokenPriceFile], ...] = (
     Check(
         name="rows of models exist",
         holds=lambda file: all(file.row(name) for name in file.for_models.values()),
-        message=lambda file: "no price row is called "
-        + ", ".join(repr(name) for name in file.for_models.values() if not file.row(name)),
+        message=lambda file: (
+            "no price row is called " + ", ".join(repr(name) for name in file.for_models.values() if not file.row(name))
+        ),
         fix="name rows of 'prices'",
         key=("for_models",),
     ),
