@@ -125,7 +125,7 @@ def write_atomically(path: str | Path, content: str | bytes, *, encoding: str = 
 
     Raises:  InputError when the folder is missing or cannot be written, or the disk is full.
     """
-    data = content.encode(encoding) if isinstance(content, str) else content
+    data = _encoded(content, encoding, shown=str(path)) if isinstance(content, str) else content
     if str(path) == STANDARD_STREAM:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -144,6 +144,18 @@ def write_atomically(path: str | Path, content: str | bytes, *, encoding: str = 
         raise InputError(Problem(what=f"cannot write the file: {reason}", fix=fix, where=shown)) from error
     except (ValueError, RuntimeError) as error:  # a NUL byte in the name; ~user without such a user; a loop of links
         raise InputError(Problem(what=f"not a usable file name: {error}", fix="check the path", where=shown)) from error
+
+
+def _encoded(text: str, encoding: str, *, shown: str) -> bytes:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError as error:
+        piece = ascii(text[max(error.start - 10, 0) : error.end + 10])
+        _refuse(
+            f"cannot write the file: a character in {piece} has no place in {encoding}",
+            fix="correct the name or text it comes from",
+            where=shown,
+        )
 
 
 def _refuse_bad_target(target: Path, shown: str) -> None:

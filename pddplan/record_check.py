@@ -27,6 +27,7 @@ SMALLEST = 1e-25
 """Numbers outside of this, other than 0, overflow somewhere, and no quantity of ours lies there."""
 LARGEST_COUNT = 10**9
 MOST_DRAFTS = 64
+MOST_SHARPNESS = 100.0
 SHARE_TOLERANCE = 1e-6
 
 
@@ -128,8 +129,10 @@ def _efficiency(efficiency: Efficiency, place: str) -> Iterator[tuple[str, str]]
     except DomainError as error:
         yield place, str(error.problems[0].what)
     for name in ("roofline_sharpness", "max_sequences", "chunk_tokens"):
-        if numbers[name] < 1:
-            yield f"{place}.{name}", "must be 1 or more"
+        if not 1 <= numbers[name] <= LARGEST_COUNT:
+            yield f"{place}.{name}", f"must lie between 1 and {LARGEST_COUNT:,}"
+    if numbers["roofline_sharpness"] > MOST_SHARPNESS:
+        yield f"{place}.roofline_sharpness", f"must not be above {MOST_SHARPNESS:g}"
     for name, value in numbers.items():
         if name.endswith(("mfu", "mbu", "_packing", "_acceptance", "_mixing", "_utilization")) and value > 1:
             yield f"{place}.{name}", "must not be above 1"

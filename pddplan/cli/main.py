@@ -5,49 +5,69 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
-
-import typer
 
 from pddplan.errors import EXIT_INPUT, EXIT_OK, InfeasibleError, InputError, PddplanError
 
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-_UsageError = typer.BadParameter.__mro__[2]
-"""ClickException, from whichever click this release of typer brings."""
+_NO_ROOM = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up", errno.EIO: "the device failed"}
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; only bugs escape as exceptions."""
-    from pddplan.cli.app import build
-
     try:
-        code = build()(args=arguments, prog_name="pddplan", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) and not isinstance(code, bool) else EXIT_OK
-    except typer.Exit as end:
-        return end.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+        return _command(arguments)
+    except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has left; keep the interpreter from complaining when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _mute_output()
         return EXIT_BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _NO_ROOM or error.filename is not None:
+            raise
+        _mute_output()
+        print(f"error: cannot write to standard output: {_NO_ROOM[error.errno]}", file=sys.stderr)
+        return EXIT_INPUT
     except SystemExit as end:
         # typer ends this way when writing its own help to a closed pipe, after muting standard output
         return EXIT_BROKEN_PIPE if type(sys.stdout).__name__ == "PacifyFlushWrapper" else _code(end)
     except PddplanError as error:
         print(message(error), file=sys.stderr)
         return error.exit_code
+
+
+def _command(arguments: Sequence[str] | None) -> int:
+    """Parse and run; how typer ends becomes an exit code. Imported here, so that an interrupt finds ``run`` ready."""
+    import typer
+
+    from pddplan.cli.app import build
+
+    usage_error = typer.BadParameter.__mro__[2]  # ClickException, from whichever click this release of typer brings
+    try:
+        code = build()(args=arguments, prog_name="pddplan", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) and not isinstance(code, bool) else EXIT_OK
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except Exception as error:
-        if not isinstance(error, _UsageError):
+        if not isinstance(error, usage_error):
             raise
         error.show()  # type: ignore[attr-defined]
         return EXIT_INPUT
+
+
+def _mute_output() -> None:
+    """Nobody reads on (head, less), or nothing fits: keep the interpreter from complaining when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _code(end: SystemExit) -> int:
@@ -71,7 +91,20 @@ def message(error: PddplanError) -> str:
 
 def main() -> None:
     """Console entry point."""
+    _open_streams()
     sys.exit(run())
+
+
+def _open_streams() -> None:
+    """Streams that the caller closed lead nowhere; characters that a terminal does not have are written as codes."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 (lives as long as the process)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

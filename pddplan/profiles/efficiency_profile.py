@@ -58,6 +58,24 @@ class Adjustment(Sourced):
     """Multiplies what is inherited."""
 
 
+_SHARE_RANGE, _FACTOR_RANGE, _OTHER_RANGE = (1e-6, 1e3), (1e-3, 1e3), (1e-12, 1e13)
+_RANGES = {"roofline_sharpness": (1.0, 100.0), "max_sequences": (1.0, 1e6), "chunk_tokens": (1.0, 1e8)}
+
+
+def _unusual(numbers: dict[str, Adjustment]) -> list[str]:
+    """Numbers that no chip or stack can have, and that would overflow in a formula."""
+    found = []
+    for name, number in numbers.items():
+        value, (low, high) = number.factor, _FACTOR_RANGE
+        if value is None:
+            value = number.value
+            low, high = _RANGES.get(name, _SHARE_RANGE if name in SHARES else _OTHER_RANGE)
+        zero_is_fine = number.value is not None and name not in SHARES and name not in _RANGES
+        if value is not None and not low <= value <= high and not (value == 0 and zero_is_fine):
+            found.append(f"{name} must lie between {low:g} and {high:g}, got {value:g}")
+    return found
+
+
 class AppliesTo(Strict):
     """Where a layer counts; nothing given = everywhere."""
 
@@ -104,6 +122,13 @@ class EfficiencyFile(Profile):
             holds=lambda f: all((n.value is None) != (n.factor is None) for n in f.efficiency.values()),
             message=lambda f: "each number needs either a value or a factor",
             fix="write value: to replace, or factor: to multiply what is inherited",
+            key=("efficiency",),
+        ),
+        Check(
+            name="usual-size",
+            holds=lambda f: not _unusual(f.efficiency),
+            message=lambda f: "; ".join(_unusual(f.efficiency)),
+            fix="give seconds, bytes, tokens, or shares of the datasheet's number",
             key=("efficiency",),
         ),
     )

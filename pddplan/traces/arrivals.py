@@ -24,6 +24,8 @@ GRID_SHARE = 0.8
 GRID_TOLERANCE = 0.1
 GRID_TIES = 0.2
 """Share of requests at the same instant as the one before that makes a grid suspicious."""
+SHORTEST_GAP_S = 1e-12
+"""A mean gap below this is no gap."""
 SPREAD_DRAWS = 5
 SPREAD_SEED = 0
 PICTURE_WINDOWS = 48
@@ -166,7 +168,7 @@ def gap_scv(time_s: Array) -> float:
     """
     gaps = np.diff(time_s)
     mean = float(gaps.mean())
-    return float(gaps.var() / mean**2) if mean > 0 else 0.0
+    return float((gaps / mean).var()) if mean > SHORTEST_GAP_S else 0.0
 
 
 def clock_grid_s(time_s: Array) -> float | None:
@@ -182,6 +184,8 @@ def clock_grid_s(time_s: Array) -> float | None:
         return None
     values, counts = np.unique(np.round(positive, 6), return_counts=True)
     step = float(values[np.argmax(counts)])
+    if step <= 0:
+        return None  # gaps below a microsecond: a fine clock
     # gaps that vary a little around the step (2.999, 3.001 s) form one peak: centre it
     near = np.abs(positive - step) <= GRID_TOLERANCE * step
     step = float(np.median(positive[near]))
