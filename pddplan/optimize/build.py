@@ -31,11 +31,13 @@ MOST_PATHS = 200
 """Beyond this a linear program over all candidates first says which pools are worth a search."""
 BUSIEST = 0.9995
 """No pool or line is planned busier, whatever the ceiling asked for: at 1 waits never end."""
-SHAPES_PER_CHIP = 3
-CLEARLY = 0.8
-"""A shape is kept beside a cheaper one only if it is smaller or quicker than this fraction of it."""
+SHAPES_PER_CHIP = 4
+NEARLY_SAME_PRICE = 0.02
+ABOUT = 1.05
+"""A shape this close to another in price per request and in latency, and no smaller, is not looked at."""
 DEAREST = 2.0
-"""... and costs at most this multiple per request."""
+"""Beside the quickest and the smallest, shapes that cost at most this multiple per request."""
+_Ranked = tuple[tuple[float, float, float], Pool]
 SMALLEST_SHARE = 1e-3
 """A plan serves at least this share of the demand: serving nothing keeps every promise, but is no plan."""
 
@@ -301,23 +303,37 @@ def _undominated(
 
 
 def _few_shapes(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
-    """Few shapes per site, role and chip: the cheapest per request, and those clearly quicker or smaller than it."""
-    groups: dict[tuple[str, str, str], list[tuple[tuple[float, float, float], Pool]]] = {}
+    """Few shapes per site, role and chip: the cheapest per request, the quickest, the smallest, and the next cheapest.
+
+    A shape that another is about as cheap, quick and small as (all three at once) is left out; of near-equals in
+    price the smaller comes first, since it is bought in finer steps.
+    """
+    groups: dict[tuple[str, str, str], list[_Ranked]] = {}
     for pool in pools:
         figures = _shape_figures(problem, pool, mix, cost[pool.id])
         groups.setdefault((pool.site, pool.role.value, pool.chip), []).append((figures, pool))
     kept: set[str] = set()
-    for ranked in groups.values():
-        ranked.sort(key=lambda entry: (entry[0], entry[1].id))
-        chosen: list[tuple[float, float, float]] = []
-        for figures, pool in ranked:
-            gains = not chosen or any(
-                figures[at] < CLEARLY * min(other[at] for other in chosen) for at in range(1, len(figures))
-            )
-            if gains and len(chosen) < SHAPES_PER_CHIP and (not chosen or figures[0] <= DEAREST * chosen[0][0]):
-                chosen.append(figures)
-                kept.add(pool.id)
+    for shapes in groups.values():
+        shapes.sort(key=lambda entry: (_bucket(entry[0][0]), entry[0][2], entry[0][1], entry[1].id))
+        front: list[_Ranked] = []
+        for figures, pool in shapes:
+            if not any(_stands_in(other, figures) for other, _ in front):
+                front.append((figures, pool))
+        chosen = [front[0], min(front, key=lambda e: (e[0][1], e[0][0])), min(front, key=lambda e: (e[0][2], e[0][0]))]
+        chosen += [entry for entry in front if entry[0][0] <= DEAREST * front[0][0][0]]
+        for _, pool in list({pool.id: (f, pool) for f, pool in chosen}.values())[:SHAPES_PER_CHIP]:
+            kept.add(pool.id)
     return tuple(pool for pool in pools if pool.id in kept)
+
+
+def _bucket(price: float) -> int:
+    """Prices within about two per cent are one."""
+    return round(math.log(max(price, 1e-300)) / NEARLY_SAME_PRICE)
+
+
+def _stands_in(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    """True when ``one`` is about as cheap and quick as ``other``, and no larger."""
+    return one[0] <= ABOUT * other[0] and one[1] <= ABOUT * other[1] and one[2] <= other[2]
 
 
 def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple[float, float, float]:
@@ -327,7 +343,8 @@ def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple
     per_request, latency = 0.0, 0.0
     if pool.role in (Role.PREFILL, Role.AGGREGATED):
         times = problem.prefill_s(pool)
-        beside = prefill_servers(problem, pool, instances=1)
+        # on aggregated instances one prefill stops all decoding, whatever else could run beside it
+        beside = prefill_servers(problem, pool, instances=1) if pool.role is Role.PREFILL else 1
         per_request += price * float(weight @ times) / beside
         latency += float(times[weight > 0].max())
     if pool.role is not Role.PREFILL:
