@@ -121,7 +121,7 @@ class _SessionBatch:
                 bad.append(BadRow(self.line, f"{where} is not an object"))
                 continue
             time = _number(request.get("t"))
-            if request.get("type") == "subagent" or isinstance(request.get("requests"), list):
+            if "agent_id" in request or "requests" in request:
                 inner = request.get("requests")
                 if isinstance(inner, list) and depth < DEEPEST_SUBAGENT and not math.isnan(time):
                     own = names.number((self.line, depth, place, conversation))

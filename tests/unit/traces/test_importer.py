@@ -143,7 +143,7 @@ class TestAgentSessions:
             ([{"t": "soon", "in": 64, "out": 1, "hash_ids": [1]}], "t must be a number"),
             ([{"t": 1, "in": 64, "out": 1, "hash_ids": "x"}], "hash_ids must be a list"),
             ([{"t": 1, "in": 64, "out": 1, "hash_ids": [-1]}], "hash_ids must be a list"),
-            ([{"type": "subagent", "requests": []}], "without start"),
+            ([{"agent_id": "a", "requests": []}], "without start"),
             ([{"t": 1, "in": 640, "out": 1, "hash_ids": [1]}], "input tokens / 64"),
             ([{"t": 1, "in": None, "out": 1, "hash_ids": [1]}], "input tokens must be"),
         ],

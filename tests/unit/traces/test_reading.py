@@ -320,7 +320,7 @@ class TestFormats:
             "hash_id_scope": "local",
             "requests": [
                 {"t": 0.0, "type": "n", "in": 130, "out": 3, "hash_ids": [1, 2]},
-                {"t": 5.0, "type": "subagent", "requests": [{"t": 2.0, "in": 64, "out": 0, "hash_ids": [1]}]},
+                {"t": 5.0, "agent_id": "a", "requests": [{"t": 2.0, "in": 64, "out": 0, "hash_ids": [1]}]},
             ],
         }
         text = json.dumps(session) + "\n" + json.dumps({**session, "id": "u"}) + "\n"
