@@ -1,7 +1,7 @@
 """From a question to the best plan: integer programs over operating points, with proof and explanation."""
 
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.size import baseline, find, size
+from pddplan.optimize.size import baseline, find, one_site, size
 from pddplan.optimize.topologies import TOPOLOGIES
 
-__all__ = ["TOPOLOGIES", "Limits", "Objective", "baseline", "find", "size"]
+__all__ = ["TOPOLOGIES", "Limits", "Objective", "baseline", "find", "one_site", "size"]

@@ -91,3 +91,20 @@ def baseline(
             continue
         return replace(found, solver=None)  # a quick plan for comparison, without a proof
     return None
+
+
+def one_site(problem: Problem, outcome: Outcome, *, limits: Limits = DEFAULT_LIMITS, shapes: Shapes) -> Outcome | None:
+    """The cheapest plan of the same rate with prefill and decode at one site, quickly; None when none was found.
+
+    For plans that use a line: whoever pays for a second site should know what one site would cost.
+    """
+    bounded = replace(
+        limits,
+        time_limit_s=min(limits.time_limit_s, MOST_TIME_FOR_BASELINE_S),
+        max_nodes=min(limits.max_nodes, NODES_FOR_BASELINE),
+    )
+    goal = Objective(kind="cost", rate_rps=outcome.plan.rate_rps)
+    try:
+        return size(problem, topology="pd-hetero", objective=goal, limits=bounded, shapes=shapes, relax=False)
+    except (InfeasibleError, SolverError):
+        return None

@@ -14,7 +14,7 @@ from pddplan.domain.sites import Finance, SiteChip
 from pddplan.errors import InfeasibleError, InputError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize import TOPOLOGIES, Limits, Objective, baseline, size
+from pddplan.optimize import TOPOLOGIES, Limits, Objective, baseline, one_site, size
 from tests.unit.optimize.small_question import LOOSE, classes, line, question, shapes, two_sites, with_promises
 
 COST = Objective("cost")
@@ -197,3 +197,12 @@ def test_settings_that_make_no_sense_are_refused(objective: Objective, limits: L
 def test_unknown_topology_names_the_nearest() -> None:
     with pytest.raises(InputError, match="did you mean 'pdd'"):
         plan(question(), "pddd")
+
+
+def test_one_site_is_known_to_whoever_pays_for_two() -> None:
+    problem = question()
+    outcome = plan(problem, "cross-dc-drc")
+    alone = one_site(problem, outcome, shapes=shapes)
+    assert alone is not None
+    assert not alone.plan.lines
+    assert alone.plan.rate_rps == pytest.approx(outcome.plan.rate_rps)
