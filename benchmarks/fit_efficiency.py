@@ -29,9 +29,9 @@ from pddplan.profiles.catalog import ProfileCatalog
 from pddplan.profiles.efficiency_profile import load_layers, resolve_stack
 
 NOT_MEASUREMENTS = {"chips.csv", "models.csv", "collectives.csv"}
-OPERATOR_SAMPLE = 0.4
+OPERATOR_SAMPLE = 0.3
 """Share of operator sums used in a fit: they are many, smooth and alike."""
-OPERATOR_WEIGHT = 0.55
+OPERATOR_WEIGHT = 0.65
 SPLIT_WEIGHT = 0.7
 SEED = 20261130
 CHIP_GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ def design() -> list[Parameter]:
     launch = (Deviation("vendor", 0.7), Deviation("measure", 0.3))
     dense = (*chip, Deviation("kernels", 0.15, {"eager-2023": 0.85}))
     attention = (*chip, Deviation("kernels", 0.15, {"eager-2023": 0.7, "graphs-2024": 0.9}))
-    kernels = (*chip, Deviation("stack", 0.30))
+    kernels = (*chip, Deviation("stack", 0.10))
     # an interpreted scheduler touches every sequence every step; a compiled one hardly
     host = Deviation("engine", 0.7, {"vllm": 2.0, "sglang": 2.0, "trtllm": 0.4})
     measured = (Deviation("measure", 0.7),)
@@ -78,6 +78,7 @@ def design() -> list[Parameter]:
         Parameter("experts_mfu", 0.80, 0.3, kernels),
         Parameter("experts_padding_tokens", 50.0, 0.7),
         Parameter("experts_mbu", 0.75, 0.2, kernels),
+        Parameter("experts_8bit_rate", 0.9, 0.1, (Deviation("stack", 0.4, {"vllm-2025": 0.6, "operators-vllm": 0.5}),)),
         Parameter("experts_visits", 8.0, 0.5),
         Parameter("experts_load_cv", 1.5, 0.5, measured),
         Parameter("gemm_overhead_s", 6e-6, 0.5, launch),

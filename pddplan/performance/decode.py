@@ -44,7 +44,7 @@ def speculation_gain(
     Returns:     broadcast shape, >= 1 (an engine that loses by drafting stops)
     Raises:      nothing
     Holds when:  acceptance of one draft does not depend on the batch.
-    References:  leviathan2023, deepseek_v3
+    References:  leviathan2023, deepseek-v3
     """
     plain, verify = np.asarray(step_s, dtype=float), np.asarray(verify_s, dtype=float)
     tokens = sum(acceptance**i for i in range(depth + 1))

@@ -49,6 +49,8 @@ class Efficiency:
     """Tokens every active expert is padded by."""
     experts_mbu: float = 0.65
     """Share of memory bandwidth when expert weights are streamed."""
+    experts_8bit_rate: float = 1.0
+    """Both rates of 8-bit experts relative to those of other dtypes; some engines lack good block-scaled kernels."""
     experts_visits: float = 8.0
     """Times each routed copy of a token is read or written: sort, gather, quantise, scatter, sum."""
     experts_load_cv: float = 1.2

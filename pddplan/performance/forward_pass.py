@@ -53,7 +53,7 @@ def soft_max(first: Array, second: Array, *, sharpness: float | Array) -> Array:
     Returns:     broadcast shape [s], between max(a, b) and a + b
     Raises:      nothing
     Holds when:  a and b are times of the same work on two resources.
-    References:  williams2009
+    References:  roofline
     """
     high, low = np.maximum(first, second), np.minimum(first, second)
     ratio = low / np.maximum(high, 1e-300)
@@ -119,8 +119,9 @@ def experts_imbalance(load: PassLoad, efficiency: Efficiency) -> Array:
 def experts_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     """Time of routed experts on the fullest rank.
 
-    Formula:     (softmax(F/(P e e_x) (1 + t_0/t), W cov/(BW m_x)) + v A/(BW m_a)) imbalance + a_x L_moe
-    Parameters:  load (F/P, W cov/BW, t tokens per active expert, A/BW of one visit to all routed copies); efficiency
+    Formula:     (softmax(F/(P e e_x g) (1 + t_0/t), W cov/(BW m_x g)) + v A/(BW m_a)) imbalance + a_x L_moe
+    Parameters:  load (F/P, W cov/BW, t tokens per active expert, A/BW of one visit to all routed copies);
+                 efficiency (g: rate of 8-bit experts, else 1)
     Returns:     shape of the pass [s]
     Raises:      nothing
     Holds when:  experts are chosen independently (see expert_coverage).
@@ -130,9 +131,11 @@ def experts_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     compute = load.experts_bf16_s / e.gemm_mfu_bf16 + load.experts_fp8_s / e.gemm_mfu_fp8
     compute = (compute + load.experts_fp4_s / e.gemm_mfu_fp4) / e.experts_mfu
     compute = compute * (1.0 + e.experts_padding_tokens / np.maximum(load.tokens_per_expert, 1.0))
+    rate = np.where(load.experts_fp8_s > 0, e.experts_8bit_rate, 1.0)
+    compute = compute / rate
     imbalance = experts_imbalance(load, e)
     copies = load.copies_s * e.experts_visits / e.elementwise_mbu
-    memory = load.experts_memory_s / e.experts_mbu
+    memory = load.experts_memory_s / (e.experts_mbu * rate)
     work = soft_max(compute * imbalance, memory, sharpness=e.roofline_sharpness)
     return work + copies * imbalance + load.moe_layers * e.experts_overhead_s
 

@@ -39,12 +39,12 @@ COMPUTE_CLASSES = ("bf16", "fp8", "fp4")
 """Rates that products run at; int8 shares the 8-bit class, mxfp4 the 4-bit class."""
 
 _WIDER = {
-    "fp4": ("fp4", "fp8", "bf16"),
-    "mxfp4": ("fp4", "fp8", "bf16"),
+    "fp4": ("fp4", "bf16"),
+    "mxfp4": ("fp4", "bf16"),
     "fp8": ("fp8", "bf16"),
     "int8": ("int8", "fp8", "bf16"),
 }
-"""Where a chip lacks a type, weights are widened on the fly and multiplied in the next wider one."""
+"""Where a chip lacks a type, weights are widened on the fly; 4-bit ones to 16 bits, as engines do."""
 
 HIDDEN_VISITS = 8.0
 """Reads and writes of the residual stream per layer: two norms with their additions."""
@@ -165,7 +165,7 @@ class PassModel:
                      decode: captured-graph pass (absorbed MLA) or prefill pass
         Returns:     PassLoad with fields of the broadcast shape
         Holds when:  sequences spread evenly over attention ranks and pipeline stages.
-        References:  [performance_terms], deepseek_v3
+        References:  performance_terms, deepseek-v3
         """
         shape, chip = self.shape, self.chip
         batch, new, cached = np.broadcast_arrays(
@@ -265,7 +265,7 @@ def expert_coverage(tokens: ArrayLike, *, experts: int, top_k: int) -> Array:
     Returns:     same shape, in [0, 1]
     Raises:      nothing
     Holds when:  tokens choose independently and evenly.
-    References:  [performance_terms]
+    References:  performance_terms
     """
     q = np.asarray(tokens, dtype=float)
     miss = max(1.0 - top_k / experts, 0.0)

@@ -47,7 +47,7 @@ def weights_per_chip_bytes(weights: WeightBytes, shape: Shape) -> float:
     Returns:     [bytes]
     Raises:      nothing
     Holds when:  attention-parallel ranks copy what is not an expert; expert ranks reuse their chips.
-    References:  deepseek_v3
+    References:  deepseek-v3
     """
     outside = weights.resident - weights.experts
     return outside / (shape.tp * shape.pp) + weights.experts / (shape.tp * shape.dp * shape.pp)

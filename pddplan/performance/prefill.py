@@ -26,7 +26,7 @@ def prefill_passes(
     Returns:     PassTime of the broadcast shape [s]
     Raises:      DomainError when a prompt has more than 4096 chunks.
     Holds when:  chunks of one request follow each other without gaps.
-    References:  sarathi_serve, performance_terms
+    References:  agrawal2024, performance_terms
     """
     new, cached = np.broadcast_arrays(np.asarray(new_tokens, dtype=float), np.asarray(cached_tokens, dtype=float))
     chunk = efficiency.chunk_tokens
@@ -69,7 +69,7 @@ def exposed_transfer_s(*, prefill_s: ArrayLike, transfer_s: ArrayLike, layers: i
     Returns:     broadcast shape [s]
     Raises:      DomainError for another overlap.
     Holds when:  KV of a layer is sent as soon as the layer is done, at a constant rate.
-    References:  splitwise
+    References:  patel2024
     """
     prefill, transfer = np.asarray(prefill_s, dtype=float), np.asarray(transfer_s, dtype=float)
     if overlap == "none":

@@ -67,7 +67,7 @@ def prefill_run(
     Returns:     PassLoad, passes (fractional)
     Raises:      nothing
     Holds when:  attention is linear in cached tokens, so that chunks may be averaged.
-    References:  sarathi_serve
+    References:  agrawal2024
     """
     dp = model.shape.dp
     size = min(new_tokens, chunk_tokens)
@@ -134,7 +134,7 @@ def interrupting_time_s(run: RunLoad, prefill: PassTime, efficiency: Efficiency)
     Returns:     shape (runs,) [s]
     Raises:      nothing
     Holds when:  prompts ride in passes that decode anyway, so that weights are read and kernels launched once for both.
-    References:  sarathi_serve
+    References:  agrawal2024
     """
     e, load = efficiency, run.prefill
     fixed = (load.gemm_memory_s + load.head_memory_s) / e.weights_mbu + load.experts_memory_s / e.experts_mbu
