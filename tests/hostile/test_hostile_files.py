@@ -32,8 +32,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "workload": load_workload,
     "trace": read_trace,
 }
-ODD_PATHS = ["/dev/null", "/dev/zero", "/proc/self/mem", "/nonexistent/file.yaml", "/", "a" * 5000, "x/" * 3000 + "y.yaml",
-            
+ODD_PATHS = ["/dev/null", "/dev/zero", "/proc/self/mem", "/nonexistent/file.yaml", "/", "a" * 5000, "y/" * 3000,
              "nul\0byte.yaml", "~no-such-user-anywhere/x.yaml", "./"]  # fmt: skip
 
 
