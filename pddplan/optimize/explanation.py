@@ -110,7 +110,8 @@ def explain(
     own = asker.ask(problem)
     optimum = own if isinstance(own, Outcome) else None
     # compare optimum with optimum, so that the gap of an older search is not taken for a gain
-    base = optimum if optimum is not None and cost(optimum) < cost(outcome) else outcome
+    worse = not outcome.keeps_promises or (optimum is not None and cost(optimum) < cost(outcome))
+    base = optimum if optimum is not None and worse else outcome
     topologies = tuple(_topologies(asker, base))
     return Explanation(
         outcome=outcome,
@@ -134,7 +135,9 @@ def chips(outcome: Outcome) -> int:
 def _remarks(outcome: Outcome, optimum: Outcome | None) -> Iterator[str]:
     for broken in outcome.violations:
         yield f"the plan breaks {broken.limit}: {broken.predicted:.4g} {broken.unit}, promised {broken.promised:.4g}"
-    if optimum is not None and cost(optimum) < (1 - SAME) * cost(outcome):
+    if optimum is not None and not outcome.keeps_promises:
+        yield f"a plan that keeps all promises costs {cost(optimum):,.0f} per month; what follows is about that one"
+    elif optimum is not None and cost(optimum) < (1 - SAME) * cost(outcome):
         yield (
             f"a cheaper plan of the same topology exists now: {cost(optimum):,.0f} against {cost(outcome):,.0f} "
             "per month; marginal values below are those of the cheaper one"

@@ -6,6 +6,7 @@ from typing import Any
 
 from pddplan.domain.outcome import Outcome
 from pddplan.optimize.explanation import Alternative, Explanation, Marginal
+from pddplan.report.json_plan import finite
 from pddplan.report.numbers import count, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 
@@ -54,7 +55,7 @@ def effect(marginal: Marginal, currency: str) -> str:
 
 def explanation_json(found: Explanation) -> dict[str, Any]:
     """The same as a record for JSON."""
-    return {
+    record: dict[str, Any] = {
         "topology": found.outcome.plan.topology,
         "monthly_cost": found.outcome.cost.monthly_total,
         "currency": found.outcome.cost.currency,
@@ -76,6 +77,7 @@ def explanation_json(found: Explanation) -> dict[str, Any]:
         "runners_up": [_other_json(a) for a in found.runners_up],
         "topologies": [_other_json(a) for a in found.topologies],
     }
+    return {name: finite(value) for name, value in record.items()}
 
 
 def _other_json(other: Alternative) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from pddplan.report.json_plan import finite
 from pddplan.report.numbers import count, short
 from pddplan.report.text_table import Column, Screen, table
 from pddplan.studies.pareto import MEASURES, Front
@@ -40,7 +41,7 @@ def front_json(found: Front) -> dict[str, Any]:
         "x": found.x,
         "y": found.y,
         "tightest": found.tightest,
-        "points": [{"x": p.x, "y": p.y, "promised": p.promised, **figures_of(p.outcome)} for p in found.points],
+        "points": [finite({"x": p.x, "y": p.y, "promised": p.promised, **figures_of(p.outcome)}) for p in found.points],
     }
 
 
