@@ -1,4 +1,4 @@
-"""docs/validation.md: how right prefill and decode times are, on what a fit has not seen (called by fit_efficiency.py)."""
+"""Write docs/validation.md: how right times are on what a fit has not seen (called by fit_efficiency.py)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def _head(data: Data) -> str:
 
 The closed form of `docs/formulas.md` has one set of numbers for all models: efficiencies and overheads that are
 inherited from a default, by vendor, by chip, and by serving stack (engine and era). They are fitted by robust least
-squares on logarithms to {data.observations.count:,} public measurements (sums of operators thinned out and weighed down).
+squares on logarithms to {data.observations.count:,} public measurements (sums of operators are thinned out).
 
 What counts here is the error on rows **left out of the fit**: every chip in turn (chips that share silicon together),
-every model in turn, and every file (source) in turn. Each fit starts from the same round numbers, not from an earlier fit.
-Left out of all scores: rows flagged as low quality, TTFT under load (queueing and host, not prefill), production averages.
+every model in turn, and every file (source) in turn. Each fit starts from the same round numbers, not from an earlier
+fit.
+Left out of all scores: rows flagged as low quality, TTFT under load (queueing and host), production averages.
 Split systems enter by their decoding step, with the batch that Little's law gives from their own throughput.
 
 Errors are predicted / measured - 1; bias is their mean, P90 and worst are of their size."""
@@ -78,7 +79,7 @@ def _bias(data: Data, in_sample: Array, errors: Mapping[str, Array]) -> str:
     lines = [
         "## Bias per chip and stack",
         "",
-        "Goal: at most 10 %. `known` is the fit that the package brings, the others had not seen the chip, model or file.",
+        "Goal: at most 10 %. `known` is the fit that the package brings; the others had not seen the rows.",
         "",
         "| chip / stack | rows | known | " + " | ".join(f"left out by {by}" for by in errors) + " |",
         "| --- | ---: | ---: |" + " ---: |" * len(errors),
@@ -124,17 +125,17 @@ def _where_it_fails(data: Data, errors: Mapping[str, Array]) -> str:
 
 _REASONS = """Why, as far as we can see:
 
-- **A stack nobody else measured.** Engine overheads (layer gaps, host time per step and per sequence) differ by an order
-  of magnitude between eras and by a factor of two between releases of one engine. A file that is the only witness of its
-  era (DistServe and Splitwise for eager engines, LLM-Inference-Bench for vLLM of 2024) is predicted from the era's prior.
+- **A stack nobody else measured.** Engine overheads (layer gaps, host time per step and per sequence) differ tenfold
+  between eras and twofold between releases of one engine. A file that is the only witness of its era (DistServe and
+  Splitwise for eager engines, LLM-Inference-Bench for vLLM of 2024) is predicted from the era's prior.
   `pddplan calibrate` on a handful of own runs removes most of this.
 - **A vendor with one chip.** MI300X is the only AMD chip with runs of good quality; without it AMD inherits the general
   default and comes out too fast.
-- **Mixtures of experts in unusual layouts.** Kernels switch between back ends at certain batch sizes (steps of a factor of
-  two within one layout), narrow expert slices lose efficiency, and load among experts is anybody's guess.
+- **Mixtures of experts in unusual layouts.** Kernels switch between back ends at certain batch sizes (twofold steps
+  within one layout), narrow expert slices lose efficiency, and load among experts is anybody's guess.
 - **Sums of operators over nodes.** All-to-all over NICs in operator databases is slower than what served systems reach;
   the two are told apart (`operators` stacks), but the rates are loosely known.
-- **Throughput of split systems near the limit of prefill** depends on ramp-up, transfer and scheduling that no row states.
+- **Throughput of split systems near the limit of prefill** depends on ramp-up and scheduling that no row states.
 - **TTFT in closed loops** is mostly queueing behind a client's own waves. It is predicted, but not scored."""
 
 
@@ -145,7 +146,8 @@ def _schema() -> str:
     pddplan calibrate --chip h100-sxm --model llama-3.1-8b --stack "vllm 0.11" results/*.json --out mine.yaml
 
 A table has the columns `{", ".join(COLUMNS)}`.
-`kind` is one of {_words(KINDS)}; `note` starts with `mode=` and one of {_words(MODES)}; `unit` is one of {_words(UNITS)}.
+`kind` is one of {_words(KINDS)}; `note` starts with `mode=` and one of {_words(MODES)};
+`unit` is one of {_words(UNITS)}.
 Times are per step, pass or request; `isl_tokens` includes `prefix_tokens`. Rows that cannot be predicted say why."""
 
 

@@ -1,5 +1,7 @@
-"""The bundled efficiencies against public measurements. Limits are what was reached plus a margin: validation is
-tracked, and docs/validation.md holds the tables, including what a fit says of chips, models and files it has not seen."""
+"""The bundled efficiencies against public measurements.
+
+Limits are what was reached plus a margin; docs/validation.md holds the tables, also of what a fit has not seen.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pddplan predict`` and ``pddplan calibrate`` from the command line: outputs, exit codes, round trip of an overlay."""
+"""``pddplan predict`` and ``pddplan calibrate`` from the command line: outputs, exit codes, an overlay used again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ HEADER = (
 
 
 def line(batch: int, value: str, *, chip: str = "h100_sxm") -> str:
-    return f"mine,2026-01,decode_step,llama-3.1-8b,bf16,bf16,{chip},1,1,1,1,1,vllm 0.12,2000,0,1,{batch},{value},ms,mode=static"
+    start = f"mine,2026-01,decode_step,llama-3.1-8b,bf16,bf16,{chip},1,1,1,1,1,vllm 0.12,2000,0,1"
+    return f"{start},{batch},{value},ms,mode=static"
 
 
 @pytest.fixture

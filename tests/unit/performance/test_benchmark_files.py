@@ -94,7 +94,8 @@ def test_aiperf_requests_leave_warm_up_and_failures_out(tmp_path: Path) -> None:
     def line(phase: str, start_s: float, **more: Any) -> str:
         metrics = {
             "request_latency": {"value": 1000.0, "unit": "ms"}, "time_to_first_token": {"value": 100.0, "unit": "ms"},
-            "inter_token_latency": {"value": 10.0, "unit": "ms"}, "input_sequence_length": {"value": 500, "unit": "tokens"},
+            "inter_token_latency": {"value": 10.0, "unit": "ms"},
+            "input_sequence_length": {"value": 500, "unit": "tokens"},
             "output_sequence_length": {"value": 91, "unit": "tokens"},
         }  # fmt: skip
         meta = {"benchmark_phase": phase, "request_start_ns": start_s * 1e9}

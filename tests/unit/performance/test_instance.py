@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -174,7 +175,7 @@ def test_speculation_gains_less_as_the_batch_grows_and_never_loses() -> None:
     instance = instance_performance(chip=CHIP, llm=llm, shape=Shape(tp=4), efficiency=Efficiency(), speculation_depth=3)
     gains = [instance.tokens_per_step(batch=b) for b in (1.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)]
     assert gains[0] > 1.5
-    assert all(late <= early + 1e-9 for early, late in zip(gains, gains[1:], strict=False))
+    assert all(late <= early + 1e-9 for early, late in pairwise(gains))
     assert min(gains) >= 1.0
     assert build().tokens_per_step(batch=1.0) == 1.0
 

@@ -52,7 +52,10 @@ def test_blanks_are_filled_by_what_the_chips_allow() -> None:
     assert measured(dp="", ep="", tp="1", n_chips="16", note="mode=closed_loop;attention_dp=1").shape == Shape(
         dp=16, ep=16
     )
-    note = "mode=closed_loop;disagg;prefill_workers=2;prefill_gpus=16;prefill_tp=8;decode_workers=1;decode_gpus=8;attention_dp=1"
+    note = (
+        "mode=closed_loop;disagg;prefill_workers=2;prefill_gpus=16;prefill_tp=8;"
+        "decode_workers=1;decode_gpus=8;attention_dp=1"
+    )
     split = measured(n_chips="24", tp="1", dp="", ep="8", note=note)
     assert (split.shape, split.prefill_shape) == (Shape(dp=8, ep=8), Shape(tp=8))
     assert (split.prefill_pool.workers, split.decode_pool.chips) == (2, 8)  # type: ignore[union-attr]
@@ -180,7 +183,10 @@ def test_split_system_balances_its_sides() -> None:
 
 
 def test_split_rows_predict_all_kinds() -> None:
-    note = "mode=closed_loop;disagg;attention_dp=1;prefill_workers=1;prefill_tp=8;prefill_ep=8;prefill_dpa=1;prefill_gpus=8;decode_workers=1;decode_gpus=8"
+    note = (
+        "mode=closed_loop;disagg;attention_dp=1;prefill_workers=1;prefill_tp=8;prefill_ep=8;prefill_dpa=1;"
+        "prefill_gpus=8;decode_workers=1;decode_gpus=8"
+    )
     common = {
         "model": "deepseek-v3", "chip": "h200_sxm", "weights_dtype": "fp8", "kv_dtype": "fp8", "n_chips": "16",
         "tp": "1", "dp": "", "ep": "8", "isl_tokens": "8192", "osl_tokens": "1024", "batch_or_concurrency": "128",

@@ -166,7 +166,8 @@ def test_falling_tables_are_refused() -> None:
 
 
 CHIP_ROW = {
-    "chip": "new_gpu", "vendor": "Acme", "bf16_tflops": "500", "fp8_tflops": "1000", "mem_gb": "64", "mem_bw_gbs": "2000",
+    "chip": "new_gpu", "vendor": "Acme", "bf16_tflops": "500", "fp8_tflops": "1000", "mem_gb": "64",
+    "mem_bw_gbs": "2000",
     "scaleup_gbs_uni": "200", "scaleup_domain": "8", "note": "full mesh",
 }  # fmt: skip
 LLM_ROW = {
