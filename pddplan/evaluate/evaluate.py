@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from pddplan.domain.outcome import Cost, Outcome, Percentiles
@@ -11,18 +9,14 @@ from pddplan.domain.plan import Plan
 from pddplan.domain.workload import Array
 from pddplan.economics.costs import bcr, plan_cost
 from pddplan.evaluate.findings import assumptions, bindings, line_loads, notes, pool_loads, violations
-from pddplan.evaluate.flows import System, system
-from pddplan.evaluate.path_result import PathResult
+from pddplan.evaluate.flows import system
 from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.tpot import tpot_percentiles
 from pddplan.paths.latency import PreparedLatency, stacked
-from pddplan.paths.mixture import mixture_percentiles, weighted_percentiles
+from pddplan.paths.mixture import mixture_percentiles
 
 NOTHING = Percentiles(0.0, 0.0, 0.0, 0.0)
 """Latency of a system that nobody uses."""
-_LEVELS = 20
-_MIDDLES = -np.log1p(-(np.arange(_LEVELS) + 0.5) / _LEVELS)
-EXPONENTIAL_LEVELS = _MIDDLES / _MIDDLES.mean()
-"""Equally likely values of an exponential variable of mean one."""
 
 
 def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: bool = True) -> Outcome:
@@ -39,7 +33,7 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: 
     ended, e2e_mean = stacked([r.e2e for r in solved.results])
     e2e_total = _over_all(ended, e2e_mean, flow)
     by_path = mixture_percentiles(ready, flow, mean_s=mean) if detail else ()
-    tpot = tpot_percentiles(problem, solved)
+    tpot = tpot_percentiles(solved.results, flow, output_tokens=problem.workload.classes.output_tokens)
     priced = plan_cost(plan, problem.sites, problem.chips) if cost is None else cost
     gap = np.array([r.worst_gap_s for r in solved.results])
     pools, lines = pool_loads(problem, plan, solved), line_loads(plan, solved)
@@ -90,21 +84,3 @@ def _class_means(values: Array, flow: Array) -> tuple[float, ...]:
     total = flow.sum(axis=0)
     mean = (flow * np.where(flow > 0, values, 0.0)).sum(axis=0) / np.where(total > 0, total, 1.0)
     return tuple(mean.tolist())
-
-
-def tpot_percentiles(problem: Problem, solved: System) -> Percentiles:
-    """TPOT over requests: (E2E - TTFT) / (O - 1), spread by batches that come and go and by prefills that interrupt."""
-    mean = np.array([r.tpot_s for r in solved.results])
-    if not np.array([r.decode_spread_s for r in solved.results]).any():
-        return weighted_percentiles(mean.ravel(), solved.flow_rps.ravel())
-    values = np.stack([tpot_levels(problem, result) for result in solved.results], axis=1)
-    weight = np.broadcast_to(solved.flow_rps, values.shape)
-    found = weighted_percentiles(values.ravel(), weight.ravel())
-    return replace(found, mean=weighted_percentiles(mean.ravel(), solved.flow_rps.ravel()).mean)
-
-
-def tpot_levels(problem: Problem, result: PathResult) -> Array:
-    """TPOT of one path at evenly spaced levels of its distribution, shape (levels, classes)."""
-    spread = result.decode_spread_s / np.maximum(problem.workload.classes.output_tokens - 1.0, 1.0)
-    most = np.maximum(result.tpot_most_s, result.tpot_s)
-    return np.asarray(np.minimum(result.tpot_s + spread * (EXPONENTIAL_LEVELS[:, None] - 1.0), most))

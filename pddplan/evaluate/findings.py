@@ -11,6 +11,7 @@ from pddplan.domain.workload import Array
 from pddplan.evaluate.flows import System
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import PrefillState
+from pddplan.evaluate.tpot import SAME
 from pddplan.paths.latency import LatencySum, stacked
 from pddplan.paths.mixture import QUANTILES, mixture_percentiles
 from pddplan.paths.stability import CacheLag, cache_lag
@@ -134,7 +135,11 @@ def violations(
         ("E2E P90", promises.e2e_p90_s, e2e.p90),
         ("E2E P99", promises.e2e_p99_s, e2e.p99),
     ]
-    found = [Violation(name, limit, got, "s") for name, limit, got in asked if limit is not None and not got <= limit]
+    found = [
+        Violation(name, limit, got, "s")
+        for name, limit, got in asked
+        if limit is not None and not got <= limit * (1.0 + SAME)
+    ]
     for pool in plan.pools:
         prefill, point = solved.states.prefill.get(pool.id), solved.states.decode.get(pool.id)
         load = max(prefill.utilization if prefill else 0.0, point.utilization if point else 0.0)

@@ -233,9 +233,9 @@ def decode_works(problem: Problem, plan: Plan, flow: Array, results: tuple[PathR
             stop = float((requests * np.array([results[i].main_extend_s for i in rows])).sum()) / total
             if pool.role is Role.AGGREGATED:
                 mine = [path.prefill == pool.id for _, path in users]
-                # prefills that an instance does side by side stop its decoding once
-                beside = problem.instance_of(pool).prefill_servers
-                stop += float((requests[mine] * problem.prefill_s(pool)).sum()) / total / beside
+                # one prefill stops decoding on its whole instance: ranks step together, and a token meets a prefill in
+                # every stage of a pipeline; a balancer spreads prefills, so they rarely share a stop
+                stop += float((requests[mine] * problem.prefill_s(pool)).sum()) / total
             works[pool.id] = decode_work(problem, requests, tokens, np.zeros_like(tokens), prefill_s=stop)
     return works
 

@@ -13,7 +13,7 @@ import numpy as np
 from pddplan.domain.plan import Path, PathKind, Plan, Pool
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
-from pddplan.evaluate.stages import LineState, PrefillState, prefill_servers
+from pddplan.evaluate.stages import LineState, PrefillState
 from pddplan.paths.decoding import DecodePoint, averaged_sd
 from pddplan.paths.first_token import DecodeStage, first_token
 from pddplan.paths.handover import Handover, extend_decode
@@ -112,8 +112,7 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
             spread,
             interruption_spread_s(
                 after_first,
-                stop_rate_per_s=states.prefill[path.prefill].rate_rps
-                / prefill_servers(problem, plan.pool(path.prefill)),
+                stop_rate_per_s=states.prefill[path.prefill].rate_rps / plan.pool(path.prefill).instances,
                 stop=states.prefill[path.prefill].service,
             ),
         )

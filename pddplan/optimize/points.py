@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.coverage import coverage
-from pddplan.evaluate.evaluate import tpot_levels
 from pddplan.evaluate.flows import System, decode_work, decode_works, system
 from pddplan.evaluate.path_result import PathResult, States, path_result
 from pddplan.evaluate.problem import DecodeWork, Problem
@@ -34,6 +33,7 @@ from pddplan.evaluate.stages import (
     prefill_servers,
     prefill_state,
 )
+from pddplan.evaluate.tpot import tpot_coverage
 from pddplan.network.feed import Feed, FeedEffect
 from pddplan.network.rate import effective_rate
 from pddplan.optimize.data import LineOption, ProgramData, Route
@@ -173,8 +173,8 @@ class Points:
                 covered = coverage(latency, {q: limit for _, q, limit in rows})
                 found |= {row: np.nan_to_num(covered[q]) for row, q, _ in rows}
         if promises.tpot_s is not None:
-            within = tpot_levels(self.problem, result) <= promises.tpot_s * (1 - 1e-9)
-            found["TPOT P90"] = within.mean(axis=0)
+            output = self.problem.workload.classes.output_tokens
+            found["TPOT P90"] = tpot_coverage(result, output, limit_s=promises.tpot_s)
         return found
 
     def _work(self, path: Path, result: PathResult) -> dict[str, Array]:
@@ -183,7 +183,7 @@ class Points:
         work: dict[str, Array] = {}
         if path.kind is PathKind.AGGREGATED:
             batch, token_s = self._cap(path.prefill)
-            work[path.prefill] = output * token_s / batch + self._prefill_work(path.prefill)
+            work[path.prefill] = output * token_s / batch + self.problem.prefill_s(self._by_id[path.prefill])
             return work
         work[path.prefill] = self._prefill_work(path.prefill)
         if path.relay is not None:
@@ -385,8 +385,7 @@ def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) ->
                 held = np.where(relayed, 1.0, held)
             stop = 0.0
             if pool.role is Role.AGGREGATED:
-                beside = prefill_servers(problem, pool, instances=1)
-                stop = float((mine * problem.prefill_s(pool)).sum() / mine.sum()) / beside
+                stop = float((mine * problem.prefill_s(pool)).sum() / mine.sum())
             decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=stop)
     return Mix(pool_classes, part, decode, _line_mixes(problem, by_id, paths, flow))
 

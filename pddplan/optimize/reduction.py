@@ -163,7 +163,7 @@ def _numbers(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[st
             batch = max(decode_cap(problem, pool, decode).batch, 1)
             work[pool.id] = output * problem.curve(pool, decode).token(batch) / batch
             if pool.role is Role.AGGREGATED:
-                work[pool.id] = work[pool.id] + problem.prefill_s(pool) / prefill_servers(problem, pool, instances=1)
+                work[pool.id] = work[pool.id] + problem.prefill_s(pool)
         if pool.role in (Role.PREFILL, Role.AGGREGATED):
             times = problem.prefill_s(pool)
             in_time[pool.id] = {row: (times <= limit).astype(float) for row, _, limit in rows}
