@@ -16,6 +16,7 @@ Examples:
   pddplan size --out plan.json
   pddplan explain plan.json
   pddplan explain plan.json --within 0.05 --json
+  pddplan explain plan.json --formulas
 """
 
 
@@ -25,26 +26,42 @@ def explain(
         float,
         typer.Option("--within", callback=options.not_negative, help="List fleets that cost at most this share more."),
     ] = 0.1,
+    formulas: Annotated[
+        bool, typer.Option("--formulas", help="Only where the numbers come from: formula, numbers, unit, source.")
+    ] = False,
     as_json: options.JsonOption = False,
     profiles: options.ProfilesOption = None,
 ) -> None:
-    """Say what binds, what one more unit of it would buy, what else was close, and why not another topology."""
+    """Say what binds, what one more unit of it would buy, what else was close, why not another topology.
+
+    And where the numbers come from: each with its formula, the numbers in it, unit and source.
+    """
     from pddplan import api, questions
-    from pddplan.optimize.explanation import explain as explained
+    from pddplan.evaluate.derivation import derivation
+    from pddplan.report.derivation import derivation_json, render_derivation
+    from pddplan.report.json_plan import dump_json
+    from pddplan.report.text_table import Screen
 
     with profile_dirs(profiles):
         inputs, decided = api.load_plan_inputs(plan)
-        found = explained(questions.problem_of(inputs), decided, shapes=questions.shapes_of(inputs), within=within)
+        problem, found = questions.problem_of(inputs), None
+        steps = derivation(problem, decided, api.evaluate_plan(inputs, decided))
+        if not formulas:
+            from pddplan.optimize.explanation import explain as explained
+
+            found = explained(problem, decided, shapes=questions.shapes_of(inputs), within=within)
     if as_json:
         from pddplan.report.explanation import explanation_json
-        from pddplan.report.json_plan import dump_json
 
-        sys.stdout.write(dump_json(explanation_json(found)))
-    else:
+        answer = explanation_json(found) if found is not None else {}
+        sys.stdout.write(dump_json({**answer, "derivation": derivation_json(steps)}))
+        return
+    screen = Screen.of(sys.stdout)
+    if found is not None:
         from pddplan.report.explanation import render
-        from pddplan.report.text_table import Screen
 
-        sys.stdout.write(render(found, Screen.of(sys.stdout)))
+        sys.stdout.write(render(found, screen) + "\n")
+    sys.stdout.write(render_derivation(steps, screen))
 
 
 explain.__doc__ = f"{explain.__doc__}\n\n{_EXAMPLES}"
