@@ -32,7 +32,7 @@ def split_scv(share: Array | float, *, scv: Array | float) -> Array:
     Holds when:  members are kept independently of each other.
     References:  whitt1983 (splitting)
     """
-    part = np.asarray(share, dtype=float)
+    part = np.clip(np.asarray(share, dtype=float), 0.0, 1.0)  # sums of shares miss 1 by rounding
     return np.asarray(part * scv + 1.0 - part)
 
 
@@ -50,9 +50,10 @@ def superposed_scv(rates: Array, *, scvs: Array, utilization: float) -> float:
     total = float(rates.sum())
     if total <= 0.0:
         return 1.0
-    effective_flows = total**2 / float(np.dot(rates, rates))
+    parts = rates / total  # squares of small rates would underflow
+    effective_flows = max(1.0 / float(np.dot(parts, parts)), 1.0)
     weight = 1.0 / (1.0 + 4.0 * (1.0 - min(utilization, 1.0)) ** 2 * (effective_flows - 1.0))
-    return float(weight * np.dot(rates, scvs) / total + 1.0 - weight)
+    return max(float(weight * np.dot(parts, scvs) + 1.0 - weight), 0.0)
 
 
 def burstiness(arrival: Arrival, window_s: float) -> float:

@@ -38,5 +38,5 @@ def mix_moments(weight: Array, values: Array) -> Moments:
     mean = float(np.dot(weight, values)) / total
     if mean <= 0.0:
         return Moments(0.0, 0.0)
-    second = float(np.dot(weight, values * values)) / total
-    return Moments(mean, max(second / mean**2 - 1.0, 0.0))
+    second = float(np.dot(weight, (values / mean) ** 2)) / total  # squares of small values would underflow
+    return Moments(mean, max(second - 1.0, 0.0))

@@ -227,7 +227,7 @@ def _moments_kept(mean: Array, half_second: Array, *, unit: Array) -> tuple[Arra
     the given second moment, which is what the tail follows.
     """
     safe = np.where(mean > 0, mean, 1.0)
-    spread, density = half_second / safe**2, safe / np.where(unit > 0, unit, 1.0)
+    spread, density = half_second / safe / safe, safe / np.where(unit > 0, unit, 1.0)
     good = (mean > 0) & (spread > 1.0 + _SAME) & (density > 1.0 + _SAME)
     product = np.where(good, (spread - 1.0) / np.where(good, density - 1.0, 1.0), 0.0)
     total = spread + product
