@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pddplan.domain.chip import Chip
-from pddplan.domain.plan import Plan
+from pddplan.domain.plan import PathKind, Plan
 from pddplan.domain.sites import Finance, Line, Sites
 from pddplan.domain.workload import Workload
 from pddplan.errors import DomainError, ProblemList
@@ -224,6 +224,11 @@ def _plan(plan: Plan, *, classes: int) -> Iterator[tuple[str, str]]:
     for index, line in enumerate(plan.lines):
         if line.gbps <= 0 or not 0 <= line.count <= LARGEST_COUNT:
             yield f"plan.lines[{index}]", "the rate must be above 0 and the count not negative"
+    for index, path in enumerate(plan.paths):
+        needs = {PathKind.P_MD: ("decode",), PathKind.P_RLD_MD: ("relay", "decode"), PathKind.P_RLD: ("relay",)}
+        for name in needs.get(path.kind, ()):
+            if getattr(path, name) is None:
+                yield f"plan.paths[{index}].{name}", f"a path of kind {path.kind} needs a pool here"
     share = plan.share
     if share.shape != (len(plan.paths), classes):
         return  # said where the ids are checked

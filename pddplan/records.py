@@ -95,7 +95,10 @@ def _build_scalar(hint: Any, data: Any, where: str) -> Any:
         number = _number(data)
         if isinstance(number, bool) or not isinstance(number, (int, float)):
             raise _fault("must be a number", data, where)
-        return float(number)
+        try:
+            return float(number)
+        except OverflowError:
+            raise _fault("must be a number of usual size", "a whole number of many digits", where) from None
     if hint is int and (isinstance(data, bool) or not isinstance(data, int)):
         raise _fault("must be a whole number", data, where)
     if hint is bool and not isinstance(data, bool):

@@ -140,7 +140,7 @@ def _from_json(text: str, where: str) -> list[BenchmarkRun] | None:
         if fits(first):
             try:
                 return reader(records, where)
-            except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as fault:
+            except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as fault:
                 raise InputError(
                     Problem(
                         what=f"looks like a known client's file, but a field is missing or of the wrong kind: {fault}",

@@ -87,7 +87,7 @@ def arrival_pattern(
     factor = 1.0 if rate_rps is None else rate_rps * span / (time_s.size - 1)
     if factor != 1.0:
         spread = [scaled_arrivals(spread[0] if spread else time_s, factor=factor, how=how)]
-    if spread and spread[0].size < 3:
+    if spread and (spread[0].size < 3 or spread[0][-1] <= spread[0][0]):
         return None
     scv = float(np.mean([gap_scv(times) for times in spread])) if spread else raw
     counted = spread[0] if spread else time_s

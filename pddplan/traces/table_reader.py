@@ -393,6 +393,7 @@ def _text_id(text: str) -> int:
     """Same number for a text id as the fast way gives."""
     import polars as pl
 
+    text = text.encode(errors="replace").decode()
     return int(pl.Series([text]).hash(seed=0).to_numpy().view(np.int64)[0])
 
 

@@ -107,7 +107,8 @@ def _series(values: Sequence[Any]) -> Any:
     import polars as pl
 
     if any(isinstance(value, str) for value in values):
-        return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
+        texts = [None if value is None else str(value).encode(errors="replace").decode() for value in values]
+        return pl.Series(texts, dtype=pl.String)  # JSON can write halves of characters, which are no text
     return pl.Series([_plain(value) for value in values], dtype=pl.Float64)
 
 

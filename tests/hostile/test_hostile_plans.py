@@ -78,3 +78,15 @@ def test_what_only_shows_results_may_be_anything(survives: Survives, pools: Any)
 
 def test_the_sample_itself_is_sound(survives: Survives) -> None:
     assert survives("plan.json", plan_file()) == ""
+
+
+def test_a_path_without_its_pool_is_named(survives: Survives) -> None:
+    data = json.loads(plan_file())
+    data["record"]["plan"]["paths"][0]["decode"] = None
+    assert "needs a pool" in survives("plan.json", json.dumps(data).encode())
+
+
+def test_a_whole_number_too_long_for_a_float_is_named(survives: Survives) -> None:
+    data = json.loads(plan_file())
+    data["record"]["plan"]["rate_rps"] = 10**400
+    assert "rate_rps" in survives("plan.json", json.dumps(data).encode())

@@ -119,3 +119,26 @@ def test_every_cut_of_a_packed_trace_is_read_or_refused(survives: Survives) -> N
     packed = gzip.compress(_azure(), mtime=0)
     for end in range(1, len(packed), 9):
         survives("trace.gz", packed[:end])
+
+
+@pytest.mark.parametrize("key", ["timestamp", "hash_ids", "input_length"])
+def test_half_a_character_is_no_reason_to_fall_over(survives: Survives, key: str) -> None:
+    import json
+
+    rows = [json.loads(line) for line in _mooncake().splitlines()]
+    rows[2][key] = ["\ud800"] if key == "hash_ids" else "\ud800"
+    survives("trace.jsonl", "\n".join(json.dumps(row) for row in rows).encode())
+
+
+@pytest.mark.parametrize("gap", [0.0, 5e-324, 1e-300, 1e-9])
+def test_requests_at_one_instant_have_no_pattern(gap: float) -> None:
+    import numpy as np
+
+    from pddplan.traces.arrivals import arrival_pattern, clock_grid_s, gap_scv
+
+    times = np.array([0.0, 0.0, 0.0, gap, gap, 2 * gap])
+    assert np.isfinite(gap_scv(times))
+    assert clock_grid_s(times) is None
+    for rate in (None, 0.3 / max(gap, 1e-3), 100.0):
+        pattern = arrival_pattern(times, rate_rps=rate)
+        assert pattern is None or np.isfinite(pattern.scv)
