@@ -13,6 +13,7 @@ from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 
 STEPS_OF_REPAIR = 40
 STEPS_OF_SCALING = 14
+STEP_DIVISOR = 25
 WORTH_A_STEP = 1e-3
 """A step must remove at least this share of what is missing, per share it adds to the cost."""
 
@@ -46,10 +47,11 @@ def _best_step(
 
 def _more_instances(judge: Judge, candidate: Candidate, levels: Levels) -> Iterator[tuple[Candidate, Levels]]:
     for pool_id, level in levels.pools.items():
-        counts = {**candidate.instances, pool_id: candidate.instances[pool_id] + 1}
+        more = 1 + level.instances // STEP_DIVISOR  # large pools grow by more than one; smaller_fleet takes back
+        counts = {**candidate.instances, pool_id: candidate.instances[pool_id] + more}
         yield (
             judge.priced(counts, candidate.taken, candidate.flow),
-            levels.with_pool(pool_id, PoolLevel(level.instances + 1, level.load)),
+            levels.with_pool(pool_id, PoolLevel(level.instances + more, level.load)),
         )
 
 

@@ -32,6 +32,8 @@ SAME_TAIL = 0.02
 """Mixes whose work and uncovered tails differ by less than these fractions need no further round."""
 BACK_OFF = (0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.88, 0.83, 0.77, 0.7)
 """Shares of the rate tried when rounds do not settle."""
+FIRST_SHARE = 0.6
+"""Of the time left, what a round may take while no plan is found: its plan may ask for another round."""
 _LEAST_TIME_S = 0.2
 
 
@@ -75,7 +77,7 @@ def search_plans(
         result = Search(
             points,
             search_objective(objective),
-            max(remaining, _LEAST_TIME_S),
+            max(remaining if best is not None else FIRST_SHARE * remaining, _LEAST_TIME_S),
             limits.gap if math.isinf(points.bound) else max(limits.gap, limits.acceptable_gap),
             acceptable_gap=max(limits.gap, limits.acceptable_gap),
             known_bound=points.bound,

@@ -25,7 +25,7 @@ from pddplan.optimize.division import divide
 from pddplan.optimize.formulation import MONEY, formulate, name
 from pddplan.optimize.judge import Candidate, Judge, OperatingModel
 from pddplan.optimize.levels import Cell, Levels
-from pddplan.optimize.repair import bigger_fleet, fewer_requests
+from pddplan.optimize.repair import bigger_fleet, fewer_requests, smaller_fleet
 from pddplan.optimize.solver import Solved, SolveStatus, solve
 from pddplan.optimize.starts import MOST_STARTS, single_path_plans
 
@@ -292,7 +292,7 @@ class Search:
         if fixed is None and self.model.data.min_rate_rps < self.model.data.max_rate_rps:
             fixed = fewer_requests(self.judge, candidate, routes)
         if fixed is not None:
-            self._accept_if_feasible(fixed)
+            self._accept_if_feasible(smaller_fleet(self.judge, fixed))
 
     def _accept(self, candidate: Candidate, levels: Levels) -> None:
         score = self.score(candidate)

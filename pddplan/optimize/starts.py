@@ -10,7 +10,7 @@ import numpy as np
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.data import Route
 from pddplan.optimize.judge import Candidate, Judge
-from pddplan.optimize.repair import bigger_fleet
+from pddplan.optimize.repair import bigger_fleet, smaller_fleet
 
 MOST_STARTS = 6
 """Paths tried, cheapest first."""
@@ -30,8 +30,9 @@ def single_path_plans(judge: Judge, *, most: int = MOST_STARTS) -> Iterator[Cand
             break
         fixed = bigger_fleet(judge, candidate, judge.levels_of(candidate, routes))
         if fixed is not None:
-            best = min(best, fixed.monthly_cost)
-            yield fixed
+            least = smaller_fleet(judge, fixed)
+            best = min(best, least.monthly_cost)
+            yield least
 
 
 def _whole_traffic(judge: Judge, index: int, route: Route) -> Candidate | None:
