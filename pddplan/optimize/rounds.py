@@ -86,7 +86,7 @@ def search_plans(
             start=start,
         ).run()
         if result.best is None:
-            if best is not None:
+            if last is not None:
                 break
             return _nothing(result, limits)
         found = _evaluated(problem, topology, points, result, best=result.best, seconds=time.perf_counter() - started)

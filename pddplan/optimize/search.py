@@ -87,7 +87,11 @@ class Search:
         self._deadline = started + self.time_limit_s
         status = "optimal"
         try:
-            for candidate in (*self.start, *single_path_plans(self.judge, most=self.most_starts)):
+            for candidate in self.start:  # a plan of another round may need a little more under this round's mix
+                if not self._accept_if_feasible(candidate):
+                    routes = self.model.routes(root_cell(self.model.data).best(), used=candidate.used)
+                    self._repair(candidate, self.judge.levels_of(candidate, routes), routes)
+            for candidate in single_path_plans(self.judge, most=self.most_starts):
                 self._accept_if_feasible(candidate)
             self._push(self.known_bound, root_cell(self.model.data))
             while self._open:
