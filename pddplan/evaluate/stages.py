@@ -41,6 +41,7 @@ class PrefillState:
     delay_probability: float
     """Chance that an arriving request finds all servers busy."""
     rate_rps: float
+    instances: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +87,15 @@ def prefill_state(
         wait = shortest_first_wait(
             count, service_s, class_rate_rps=class_rate_rps, service_scv=service.scv, arrival_scv=scv
         )
-    return PrefillState(PrefillStage(service_s, wait), rate * service.mean / count, service, scv, chance, rate)
+    return PrefillState(
+        PrefillStage(service_s, wait),
+        rate * service.mean / count,
+        service,
+        scv,
+        chance,
+        rate,
+        pool.instances if instances is None else instances,
+    )
 
 
 def pool_arrival_scv(problem: Problem, pool: Pool, class_rate_rps: Array, *, part: float) -> float:
