@@ -26,7 +26,7 @@ def bigger_fleet(judge: Judge, candidate: Candidate, levels: Levels) -> Candidat
         if judge.keeps_all(current, routes):
             return current
         step = _best_step(judge, current, levels, missing=judge.missed(current, routes))
-        if step is None or not judge.within_limits(step[0]):
+        if step is None:
             return None
         current, levels = step
     return None
@@ -40,14 +40,18 @@ def _best_step(
     for larger, eased in (*_more_instances(judge, candidate, levels), *_thicker_lines(judge, candidate, levels)):
         gain = missing - judge.missed(larger, judge.model.routes(eased, used=candidate.used))
         value = gain / max(larger.monthly_cost - candidate.monthly_cost, 1e-6 * candidate.monthly_cost, 1e-6)
-        if value > most:
+        if value > most and judge.within_limits(larger):
             best, most = (larger, eased), value
     return best
 
 
 def _more_instances(judge: Judge, candidate: Candidate, levels: Levels) -> Iterator[tuple[Candidate, Levels]]:
+    most = {pool.id: pool.max_instances for pool in judge.model.data.pools}
     for pool_id, level in levels.pools.items():
-        more = 1 + level.instances // STEP_DIVISOR  # large pools grow by more than one; smaller_fleet takes back
+        # large pools grow by more than one; smaller_fleet takes back
+        more = min(1 + level.instances // STEP_DIVISOR, most[pool_id] - level.instances)
+        if more < 1:
+            continue
         counts = {**candidate.instances, pool_id: candidate.instances[pool_id] + more}
         yield (
             judge.priced(counts, candidate.taken, candidate.flow),
