@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pddplan.errors import DomainError
 from pddplan.queueing import NO_WAIT, Wait, delay_probability, erlang_c, pool_wait
-from pddplan.queueing.wait import light_traffic_factor, multi_server_factor
+from pddplan.queueing.residual import FirstFree, first_free
+from pddplan.queueing.wait import SERVICE_SPREAD_EFFECT, light_traffic_factor, multi_server_factor
 
 rates = st.floats(0.05, 0.98)
 scvs = st.floats(0.0, 8.0)
@@ -114,7 +115,33 @@ def test_bursts_make_more_requests_wait_and_regular_arrivals_fewer(
     assert regular <= poisson + 1e-12
     assert poisson <= bursty + 1e-12
     assert bursty <= 1.0
-    assert poisson == pytest.approx(float(erlang_c(servers, rho)))
+    # Erlang's formula is exact for exponential services and for one server, and nearly right for the rest
+    assert poisson == pytest.approx(float(erlang_c(servers, rho)), rel=SERVICE_SPREAD_EFFECT)
+    assert float(delay_probability(1, rho, arrival_scv=1.0, service_scv=service_scv)) == pytest.approx(rho)
+    assert float(delay_probability(servers, rho, arrival_scv=1.0, service_scv=1.0)) == pytest.approx(
+        float(erlang_c(servers, rho))
+    )
+
+
+def test_services_that_vary_more_make_more_requests_wait() -> None:
+    even, exponential, skewed = (
+        float(delay_probability(8, 0.7, arrival_scv=1.0, service_scv=scv)) for scv in (0.0, 1.0, 10.0)
+    )
+    assert even < exponential < skewed
+    # simulated: 4 million requests, lognormal with cs^2 = 9.97, 0.2926
+    assert skewed == pytest.approx(0.2926, rel=0.02)
+
+
+def test_rare_long_services_lengthen_the_tail_of_a_busy_pool() -> None:
+    service, weight = np.array([1.0, 40.0]), np.array([0.99, 0.01])
+    mean = float(service @ weight)
+    scv = float(service**2 @ weight) / mean**2 - 1.0
+    free = first_free(4, service, weight=weight)
+    got = pool_wait(4, mean, service_scv=scv, arrival_rate_rps=0.9 * 4 / mean, light=free)
+    short = FirstFree(free.mean_s, free.second_s2, free.second_s2)
+    without = pool_wait(4, mean, service_scv=scv, arrival_rate_rps=0.9 * 4 / mean, light=short)
+    assert float(got.mean_s) == pytest.approx(float(without.mean_s))
+    assert float(got.quantile_s(0.99)) > float(without.quantile_s(0.99))
 
 
 def test_a_full_pool_delays_all_whatever_arrives() -> None:
