@@ -47,6 +47,9 @@ class LinearInstance:
         new = np.asarray(new_tokens, dtype=float) + 0.0 * np.asarray(cached_tokens, dtype=float)
         return self.prefill_fixed_s + self.prefill_s_per_token * new
 
+    def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
+        return self.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens)
+
     def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         b = np.asarray(batch, dtype=float)
         tokens = b * tokens_per_sequence

@@ -235,7 +235,7 @@ def decode_works(problem: Problem, plan: Plan, flow: Array, results: tuple[PathR
                 mine = [path.prefill == pool.id for _, path in users]
                 # one prefill stops decoding on its whole instance: ranks step together, and a token meets a prefill in
                 # every stage of a pipeline; a balancer spreads prefills, so they rarely share a stop
-                stop += float((requests[mine] * problem.prefill_s(pool)).sum()) / total
+                stop += float((requests[mine] * problem.prefill_stop_s(pool)).sum()) / total
             works[pool.id] = decode_work(problem, requests, tokens, np.zeros_like(tokens), prefill_s=stop)
     return works
 

@@ -113,7 +113,7 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
             interruption_spread_s(
                 after_first,
                 stop_rate_per_s=states.prefill[path.prefill].rate_rps / states.prefill[path.prefill].instances,
-                stop=states.prefill[path.prefill].service,
+                stop=states.prefill[path.prefill].stop,
             ),
         )
     return PathResult(

@@ -54,6 +54,8 @@ class Instance(Protocol):
 
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array: ...
 
+    def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array: ...
+
     def decode_step_s(
         self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0
     ) -> Array: ...
@@ -111,6 +113,20 @@ class Problem:
             classes = self.workload.classes
             self.memo[key] = np.asarray(
                 self.instance_of(pool).prefill_time_s(
+                    new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens
+                ),
+                dtype=float,
+            )
+        times: Array = self.memo[key]
+        return times
+
+    def prefill_stop_s(self, pool: Pool) -> Array:
+        """Part of each class's prefill time that stops decoding on the same (aggregated) instance [s]."""
+        key = ("stop", *pool_kind(pool))
+        if key not in self.memo:
+            classes = self.workload.classes
+            self.memo[key] = np.asarray(
+                self.instance_of(pool).prefill_stop_s(
                     new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens
                 ),
                 dtype=float,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pddplan.domain.plan import Pool
+from pddplan.domain.plan import Pool, Role
 from pddplan.domain.sites import Line
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import DecodeWork, Problem
@@ -42,6 +42,8 @@ class PrefillState:
     """Chance that an arriving request finds all servers busy."""
     rate_rps: float
     instances: int
+    stop: Moments
+    """What of the prefills stops decoding on the same instance (aggregated pools; else their whole time)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +97,7 @@ def prefill_state(
         chance,
         rate,
         pool.instances if instances is None else instances,
+        mix_moments(class_rate_rps, problem.prefill_stop_s(pool)) if pool.role is Role.AGGREGATED else service,
     )
 
 

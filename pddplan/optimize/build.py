@@ -20,7 +20,15 @@ from pddplan.optimize.judge import COVERAGE_MARGIN
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.optimize.objective import SMALLEST_RATE_RPS, Limits, Objective
 from pddplan.optimize.points import TPOT_QUANTILE, Mix, Points, e2e_rows, first_mix, line_options, pools_of, ttft_rows
-from pddplan.optimize.reduction import Reduced, Ways, reduce_candidates, with_relays
+from pddplan.optimize.reduction import (
+    MOST_WHOLE_FLOWS,
+    Reduced,
+    Ways,
+    flow_count,
+    reduce_candidates,
+    with_relay_ways,
+    with_relays,
+)
 from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools, path_count, ways_of
 from pddplan.units import WATTS_PER_KW
 
@@ -43,16 +51,27 @@ SMALLEST_SHARE = 1e-3
 
 
 def build(
-    problem: Problem, topology: Topology, *, objective: Objective, limits: Limits, shapes: Shapes
+    problem: Problem,
+    topology: Topology,
+    *,
+    objective: Objective,
+    limits: Limits,
+    shapes: Shapes,
+    also: frozenset[str] = frozenset(),
 ) -> Points | None:
-    """All candidates of a question as an operating model; None when the topology has no path here at all."""
+    """The candidates of a question as an operating model; None when the topology has no path here at all.
+
+    ``also`` names pools to look at beside the few shapes that promise most.
+    """
     pools = candidate_pools(problem.sites, topology, shapes=shapes, allowed_chips=limits.allowed_chips)
     alone = first_mix(problem, pools, ())  # paths grow with the square of pools: first leave out what cannot win
     able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
     cost = {pool.id: _instance_cost(problem, pool) for pool in able}
-    pools = _undominated(problem, able, alone, cost, every_shape=limits.every_shape)
+    considered = _undominated(problem, able, alone, cost)
+    few = set() if limits.every_shape else {pool.id for pool in _few_shapes(problem, able, alone, cost)}
+    pools = tuple(pool for pool in considered if limits.every_shape or pool.id in few or pool.id in also)
     bound = math.inf
-    ways = ways_of(problem.sites, topology, pools)
+    ways = with_relay_ways(ways_of(problem.sites, topology, pools), pools)
     if path_count(topology, pools, ways) > MOST_PATHS:
         reduced, bound = _reduced(problem, pools, ways, alone, cost, objective=objective, limits=limits)
         if not reduced.feasible:
@@ -66,7 +85,39 @@ def build(
     if not drawn:
         return None
     mix = first_mix(problem, pools, drawn)
-    return with_mix(problem, pools, drawn, mix, objective=objective, limits=limits, bound=bound)
+    points = with_mix(problem, pools, drawn, mix, objective=objective, limits=limits, bound=bound)
+    points.considered = considered
+    return points
+
+
+def over_all_shapes(
+    problem: Problem, topology: Topology, points: Points, *, objective: Objective, limits: Limits, time_limit_s: float
+) -> Reduced | None:
+    """What no plan of any shapes exceeds, and the shapes that would reach it; None where that is too large to ask."""
+    pools = points.considered
+    ways = with_relay_ways(ways_of(problem.sites, topology, pools), pools)
+    weight = problem.workload.classes.weight
+    if flow_count(pools, ways, int((weight > 0).sum())) > MOST_WHOLE_FLOWS:
+        return None
+    used_lines = sorted({line for targets in ways.values() for _, line in targets if line is not None})
+    _, highest = _rates(problem, pools, objective=objective, limits=limits)
+    return reduce_candidates(
+        problem,
+        pools,
+        ways=ways,
+        options=_options(problem, used_lines, limits),
+        mix=first_mix(problem, pools, ()),
+        cost={pool.id: _instance_cost(problem, pool) for pool in pools},
+        ceiling=min(limits.max_utilization, BUSIEST),
+        rate_rps=highest,
+        most_requests=objective.kind == "rps",
+        budget=objective.budget_per_month,
+        credit=sum(kind.count * kind.credit_per_chip for kind in _owned(problem, pools)),
+        time_limit_s=time_limit_s,
+        whole=True,
+        redundant_instances=limits.redundant_instances,
+        gap=0.1 * limits.gap,
+    )
 
 
 def _reduced(
@@ -290,13 +341,12 @@ def _owned(problem: Problem, pools: Sequence[Pool]) -> tuple[OwnedChips, ...]:
 
 
 def _undominated(
-    problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float], *, every_shape: bool
+    problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]
 ) -> tuple[Pool, ...]:
     """Leave out pools that another of the same site and role beats in price, speed and footprint."""
-    few = pools if every_shape else _few_shapes(problem, pools, mix, cost)
     kept: list[Pool] = []
-    for pool in few:
-        rivals = [p for p in few if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]
+    for pool in pools:
+        rivals = [p for p in pools if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]
         if not any(_beats(problem, rival, pool, mix, cost) for rival in rivals):
             kept.append(pool)
     return tuple(kept)
@@ -343,9 +393,10 @@ def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple
     per_request, latency = 0.0, 0.0
     if pool.role in (Role.PREFILL, Role.AGGREGATED):
         times = problem.prefill_s(pool)
-        # on aggregated instances one prefill stops all decoding, whatever else could run beside it
-        beside = prefill_servers(problem, pool, instances=1) if pool.role is Role.PREFILL else 1
-        per_request += price * float(weight @ times) / beside
+        if pool.role is Role.PREFILL:
+            per_request += price * float(weight @ times) / prefill_servers(problem, pool, instances=1)
+        else:  # one prefill stops the decoding of its whole instance, whatever else could run beside it
+            per_request += price * float(weight @ problem.prefill_stop_s(pool))
         latency += float(times[weight > 0].max())
     if pool.role is not Role.PREFILL:
         full, _, _ = _decode_figures(problem, pool, mix)

@@ -86,6 +86,8 @@ class Points:
     mix: Mix
     bound: float = math.inf
     """Score that no plan of all candidates exceeds (those left out before included); inf = nothing was left out."""
+    considered: tuple[Pool, ...] = ()
+    """Every pool that no other one beats in everything, of which ``pools`` are those looked at."""
     _by_id: dict[str, Pool] = field(default_factory=dict)
     _pool_states: dict[tuple[str, PoolLevel], tuple[PrefillState | None, DecodePoint | None]] = field(
         default_factory=dict
@@ -183,7 +185,7 @@ class Points:
         work: dict[str, Array] = {}
         if path.kind is PathKind.AGGREGATED:
             batch, token_s = self._cap(path.prefill)
-            work[path.prefill] = output * token_s / batch + self.problem.prefill_s(self._by_id[path.prefill])
+            work[path.prefill] = output * token_s / batch + self.problem.prefill_stop_s(self._by_id[path.prefill])
             return work
         work[path.prefill] = self._prefill_work(path.prefill)
         if path.relay is not None:
@@ -385,7 +387,7 @@ def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) ->
                 held = np.where(relayed, 1.0, held)
             stop = 0.0
             if pool.role is Role.AGGREGATED:
-                stop = float((mine * problem.prefill_s(pool)).sum() / mine.sum())
+                stop = float((mine * problem.prefill_stop_s(pool)).sum() / mine.sum())
             decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=stop)
     return Mix(pool_classes, part, decode, _line_mixes(problem, by_id, paths, flow))
 

@@ -1,13 +1,18 @@
 """Large questions: a linear program over all candidates gives a bound for every plan, and the few pools worth a search.
 
 Paths grow with the square of the pools, so with many sites and chips they are not written down at all. Instead
-flows go from prefill pools to sites and from sites to decode pools; instances and lines may be fractions, pools
-wait for nothing and relays cost nothing. Every plan is a solution of this program, so none is better than its
-optimum; and pools that it leaves empty are rarely part of a good plan.
+flows go from prefill pools to sites and from sites to decode pools; instances and lines may be fractions, and pools
+wait for nothing. A request over a relay counts as one that is finished there for the share of its tokens made there.
+Every plan is a solution of this program, so none is better than its optimum; and pools that it leaves empty are
+rarely part of a good plan.
+
+With ``whole`` instances are whole numbers, and of one chip in one role at one site only one shape is open: dearer to
+solve, and a bound close enough to speak for shapes that no search looked at.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,6 +29,8 @@ from pddplan.units import GIGA, KILO
 if TYPE_CHECKING:
     import pulp
 
+MOST_WHOLE_FLOWS = 4_000
+"""Programs with more flows are solved with fractions of instances only."""
 USED = 1e-6
 """Load in instances from which a pool counts as used."""
 _LEAST_TIME_S = 1.0
@@ -43,7 +50,8 @@ class Reduced:
 
 
 Ways = Mapping[str, Sequence[tuple[str, str | None]]]
-"""Per prefill pool: (site of decode, line or None) it may send to."""
+"""Per prefill pool: (site of decode or relay node, line or None) it may send to."""
+_RELAY_NODE = "/RLD"
 if TYPE_CHECKING:
     Terms = list[tuple[pulp.LpVariable, float]]
     Send = dict[tuple[str, int, int], pulp.LpVariable]
@@ -76,11 +84,14 @@ def reduce_candidates(
     credit: float,
     time_limit_s: float,
     inventory: bool = True,
+    whole: bool = False,
+    redundant_instances: int = 0,
+    gap: float = 0.0,
 ) -> Reduced:
-    """Solve the linear program: least cost at a rate, or most requests within budget and inventory.
+    """Solve the program: least cost at a rate, or most requests within budget and inventory.
 
     ``ways`` gives per prefill pool the (site of decode, line or None) it may send to; ``credit`` is what owned
-    chips may save at most.
+    chips may save at most. ``redundant_instances`` counts with ``whole`` only.
     """
     import pulp
 
@@ -98,19 +109,19 @@ def reduce_candidates(
     take = {
         (pool.id, k): pulp.LpVariable(f"z_{p}_{k}", 0)
         for p, pool in enumerate(pools)
-        if pool.role in (Role.DECODE, Role.AGGREGATED)
+        if pool.role is not Role.PREFILL
         for k in classes
     }
     load = _loads(numbers, send, take)
+    if whole:
+        load = _whole(program, pools, numbers, load, rate_rps=rate_rps, weight=weight, spare=redundant_instances)
     lines = _line_loads(problem, pools, ways, send)
-    per_byte = _line_prices(options)
     spent: dict[pulp.LpVariable, float] = {}  # a flow may pay for its pool and for its line
     for pool_id, terms in load.items():
         for variable, work in terms:
             spent[variable] = spent.get(variable, 0.0) + work * numbers.cost[pool_id] / KILO
-    for line, terms in lines.items():
-        for variable, payload in terms:
-            spent[variable] = spent.get(variable, 0.0) + payload * per_byte[line] / KILO
+    for variable, price in (_tiers(program, options, lines) if whole else _by_the_byte(options, lines)):
+        spent[variable] = spent.get(variable, 0.0) + price / KILO
     total = pulp.LpAffineExpression(spent)
     program += (1.0 * rate) if most_requests else total
     if budget is not None:
@@ -122,7 +133,8 @@ def reduce_candidates(
     for line, terms in lines.items():
         most = max(o.capacity_bytes_per_s for o in options if o.line == line)
         program += pulp.LpAffineExpression([(v, c / GIGA) for v, c in terms]) <= most / GIGA
-    solved = solve(program, time_limit_s=max(time_limit_s, _LEAST_TIME_S), relax_integers=True)
+    limit_s = time_limit_s if whole else max(time_limit_s, _LEAST_TIME_S)
+    solved = solve(program, time_limit_s=limit_s, gap=gap, relax_integers=not whole)
     if not solved.has_plan:
         out_of_time = solved.status.value == "time limit"
         return Reduced(frozenset(p.id for p in pools), frozenset(), None, None, feasible=out_of_time)
@@ -133,17 +145,78 @@ def reduce_candidates(
     return Reduced(
         frozenset(used),
         frozenset(carried),
-        None if most_requests else max(solved.objective * KILO - credit, 0.0),
-        solved.objective if most_requests else None,
+        None if most_requests else max(solved.bound * KILO - credit, 0.0),
+        solved.bound if most_requests else None,
         feasible=True,
     )
+
+
+def with_relay_ways(ways: Ways, pools: Sequence[Pool]) -> Ways:
+    """Let requests be finished beside prefill as well, where a relay pool could do so and no decode pool stands for it.
+
+    A relayed request is the sum of its tokens made by the relay and those made at the other site, so this bounds it:
+    the relay holds it for longer than its tokens take, and its whole KV crosses the line, not a share of it.
+    """
+    decoding = {(pool.site, pool.chip, pool.shape) for pool in pools if pool.role is Role.DECODE}
+    inside = {pool_id: {site for site, line in targets if line is None} for pool_id, targets in ways.items()}
+    site_of = {pool.id: pool.site for pool in pools}
+    alone = {
+        pool.site
+        for pool in pools
+        if pool.role is Role.RELAY
+        and not (
+            (pool.site, pool.chip, pool.shape) in decoding
+            and all(pool.site in inside[p] for p in ways if site_of[p] == pool.site)
+        )
+    }
+    return {
+        pool_id: [*targets, *([(site_of[pool_id] + _RELAY_NODE, None)] if site_of[pool_id] in alone else [])]
+        for pool_id, targets in ways.items()
+    }
+
+
+def flow_count(pools: Sequence[Pool], ways: Ways, classes: int) -> int:
+    """How many flows the program has."""
+    taking = sum(pool.role is not Role.PREFILL for pool in pools)
+    return classes * (taking + sum(len(targets) for targets in ways.values()))
+
+
+def _whole(
+    program: pulp.LpProblem,
+    pools: Sequence[Pool],
+    numbers: _Numbers,
+    load: Mapping[str, Terms],
+    *,
+    rate_rps: float,
+    weight: Array,
+    spare: int,
+) -> dict[str, Terms]:
+    """Whole instances that carry the load; what is paid for from here on, in busy instances as ``numbers`` count."""
+    import pulp
+
+    paid: dict[str, Terms] = {}
+    kinds: dict[tuple[str, str, str], Terms] = {}
+    for index, pool in enumerate(pools):
+        ceiling = pool.shape.chips / numbers.chips[pool.id]
+        count = pulp.LpVariable(f"n_{index}", 0, cat="Integer")
+        opened = pulp.LpVariable(f"u_{index}", 0, 1, cat="Integer")
+        most = math.ceil(rate_rps * float(weight @ numbers.work[pool.id]) / ceiling) + 1
+        program += pulp.LpAffineExpression([*load[pool.id], (count, -ceiling)]) <= 0
+        program += count <= most * opened
+        paid[pool.id] = [(count, ceiling), *([(opened, spare * ceiling)] if spare else [])]
+        kinds.setdefault((pool.site, pool.role.value, pool.chip), []).append((opened, 1.0))
+    for terms in kinds.values():
+        if len(terms) > 1:
+            program += pulp.LpAffineExpression(terms) <= 1
+    return paid
 
 
 def with_relays(pools: Sequence[Pool], reduced: Reduced, cost: Mapping[str, float]) -> set[str]:
     """The pools worth a search, and beside each sending prefill pool the cheapest relay of its site."""
     kept = set(reduced.pools)
     by_id = {pool.id: pool for pool in pools}
-    for site in {by_id[pool_id].site for pool_id, target in reduced.ways if target != by_id[pool_id].site}:
+    senders = {pool_id for pool_id, target in reduced.ways if target in {pool.site for pool in pools}}
+    for site in {by_id[p].site for p, target in reduced.ways if p in senders and target != by_id[p].site}:
         relays = [pool.id for pool in pools if pool.site == site and pool.role is Role.RELAY]
         if relays:
             kept.add(min(relays, key=lambda pool_id: (cost[pool_id], pool_id)))
@@ -158,12 +231,12 @@ def _numbers(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[st
     for pool in pools:
         if pool.role is Role.PREFILL:
             work[pool.id] = problem.prefill_s(pool) / prefill_servers(problem, pool, instances=1)
-        elif pool.role is not Role.RELAY:
+        else:
             decode = mix.decode[pool.id]
             batch = max(decode_cap(problem, pool, decode).batch, 1)
             work[pool.id] = output * problem.curve(pool, decode).token(batch) / batch
             if pool.role is Role.AGGREGATED:
-                work[pool.id] = work[pool.id] + problem.prefill_s(pool)
+                work[pool.id] = work[pool.id] + problem.prefill_stop_s(pool)
         if pool.role in (Role.PREFILL, Role.AGGREGATED):
             times = problem.prefill_s(pool)
             in_time[pool.id] = {row: (times <= limit).astype(float) for row, _, limit in rows}
@@ -195,12 +268,28 @@ def _line_loads(problem: Problem, pools: Sequence[Pool], ways: Ways, send: Send)
     return loads
 
 
-def _line_prices(options: Sequence[LineOption]) -> dict[str, float]:
+def _by_the_byte(options: Sequence[LineOption], lines: Mapping[str, Terms]) -> Terms:
+    """Lines as if they could be leased by the byte, at the price of their best tier."""
     prices: dict[str, float] = {}
     for option in options:
         price = option.monthly_cost / option.capacity_bytes_per_s
         prices[option.line] = min(prices.get(option.line, price), price)
-    return prices
+    return [(variable, payload * prices[line]) for line, terms in lines.items() for variable, payload in terms]
+
+
+def _tiers(program: pulp.LpProblem, options: Sequence[LineOption], lines: Mapping[str, Terms]) -> Terms:
+    """Whole tiers: at most one per line, thick enough for what crosses."""
+    import pulp
+
+    paid: Terms = []
+    for index, (line, terms) in enumerate(lines.items()):
+        own = [option for option in options if option.line == line]
+        taken = [pulp.LpVariable(f"t_{index}_{at}", 0, 1, cat="Integer") for at in range(len(own))]
+        room = [(t, -o.capacity_bytes_per_s / GIGA) for t, o in zip(taken, own, strict=True)]
+        program += pulp.LpAffineExpression([*[(v, c / GIGA) for v, c in terms], *room]) <= 0
+        program += pulp.lpSum(taken) <= 1
+        paid += [(t, o.monthly_cost) for t, o in zip(taken, own, strict=True)]
+    return paid
 
 
 def _balance(
@@ -216,16 +305,17 @@ def _balance(
 ) -> None:
     import pulp
 
-    sites = dict.fromkeys(pool.site for pool in pools)
-    arriving: dict[tuple[str, int], Terms] = {(site, k): [] for site in sites for k in classes}
+    nodes = dict.fromkeys(node for pool in pools for node in (pool.site, pool.site + _RELAY_NODE))
+    arriving: dict[tuple[str, int], Terms] = {(node, k): [] for node in nodes for k in classes}
     served: dict[int, Terms] = {k: [] for k in classes}
     for (pool_id, at, k), variable in send.items():
         arriving[ways[pool_id][at][0], k].append((variable, 1.0))
         served[k].append((variable, 1.0))
     for pool in pools:
         for k in classes:
-            if pool.role is Role.DECODE:
-                arriving[pool.site, k].append((take[pool.id, k], -1.0))
+            if pool.role in (Role.DECODE, Role.RELAY):
+                node = pool.site if pool.role is Role.DECODE else pool.site + _RELAY_NODE
+                arriving[node, k].append((take[pool.id, k], -1.0))
             elif pool.role is Role.AGGREGATED:
                 served[k].append((take[pool.id, k], 1.0))
     for terms in arriving.values():

@@ -191,3 +191,21 @@ def pass_time(load: PassLoad, efficiency: Efficiency) -> PassTime:
         elementwise=elementwise_time_s(load, e),
         overhead=np.where(load.decode > 0, decode, prefill),
     )
+
+
+def added_time_s(prefill_s: Array, load: PassLoad, efficiency: Efficiency) -> Array:
+    """What a prefill pass adds to a decoding step that shares its pass.
+
+    Formula:     T - m min(F, T), F = weights / bandwidth + fixed times of kernels
+    Parameters:  prefill_s T of the pass alone [s]; load of the pass; efficiency (m = prefill_mixing)
+    Returns:     shape of the pass [s]
+    Raises:      nothing
+    Holds when:  prompts ride in passes that decode anyway, so that weights are read and kernels launched once for both.
+    References:  agrawal2024
+    """
+    e = efficiency
+    fixed = (load.gemm_memory_s + load.head_memory_s) / e.weights_mbu + load.experts_memory_s / e.experts_mbu
+    fixed = fixed + load.products * e.gemm_overhead_s + load.mixers * e.attention_prefill_overhead_s
+    fixed = fixed + load.moe_layers * e.experts_overhead_s + load.layers * (e.elementwise_overhead_s + e.prefill_gap_s)
+    result: Array = prefill_s - e.prefill_mixing * np.minimum(fixed, prefill_s)
+    return result

@@ -19,7 +19,7 @@ from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.kv import KvSize
 from pddplan.performance.load import PassModel, chip_key, pass_model
 from pddplan.performance.memory import MemoryBudget, memory_budget, sequences_in_memory
-from pddplan.performance.prefill import prefill_passes
+from pddplan.performance.prefill import prefill_passes, stop_share
 from pddplan.units import GIGA
 
 
@@ -41,6 +41,10 @@ class InstancePerformance(Protocol):
 
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         """Service time of one request's prefill, all chunks and the tail included, other ranks equally busy [s]."""
+        ...
+
+    def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
+        """Part of it that stops decoding on the same instance, where prefill and decode share one (aggregated) [s]."""
         ...
 
     def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
@@ -96,6 +100,16 @@ class FormulaInstance:
             efficiency=self.efficiency,
             requests=float(self.shape.dp),
         ).total
+
+    def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
+        share = stop_share(
+            self.model,
+            new_tokens=new_tokens,
+            cached_tokens=cached_tokens,
+            efficiency=self.efficiency,
+            requests=float(self.shape.dp),
+        )
+        return share * self.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens)
 
     def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         return decode_pass(
@@ -219,6 +233,13 @@ class MeasuredTable:
         whole, part = interpolate(new + cached, xs, ys), interpolate(cached, xs, ys)
         fixed = interpolate(np.zeros(()), xs, ys)
         return np.maximum(np.where(cached > 0, whole - part + fixed, whole), 0.0)
+
+    def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
+        """The table's time; the share of it that stops decoding is that of ``base``."""
+        modelled = self.base.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens)
+        stop = self.base.prefill_stop_s(new_tokens=new_tokens, cached_tokens=cached_tokens)
+        share = np.where(modelled > 0, stop / np.where(modelled > 0, modelled, 1.0), 0.0)
+        return np.asarray(share * self.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens))
 
     def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         if not self.decode_batch:

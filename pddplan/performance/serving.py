@@ -15,7 +15,7 @@ import numpy as np
 from pddplan.domain.workload import Array
 from pddplan.errors import DomainError
 from pddplan.performance.efficiency import Efficiency
-from pddplan.performance.forward_pass import PassTime, pass_time
+from pddplan.performance.forward_pass import PassTime, added_time_s, pass_time
 from pddplan.performance.load import PassLoad, PassModel, stack_loads
 
 RAMP_SHARE = 1.05
@@ -129,18 +129,14 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
 def interrupting_time_s(run: RunLoad, prefill: PassTime, efficiency: Efficiency) -> Array:
     """What the prefill of one request adds to the decoding steps of the others.
 
-    Formula:     n (T - m F), F = weights / bandwidth + fixed times of kernels, F <= T
-    Parameters:  run (n passes per request); prefill T of one pass [s]; efficiency (m = prefill_mixing)
+    Formula:     n times added_time_s
+    Parameters:  run (n passes per request); prefill time of one pass [s]; efficiency
     Returns:     shape (runs,) [s]
     Raises:      nothing
     Holds when:  prompts ride in passes that decode anyway, so that weights are read and kernels launched once for both.
     References:  agrawal2024
     """
-    e, load = efficiency, run.prefill
-    fixed = (load.gemm_memory_s + load.head_memory_s) / e.weights_mbu + load.experts_memory_s / e.experts_mbu
-    fixed = fixed + load.products * e.gemm_overhead_s + load.mixers * e.attention_prefill_overhead_s
-    fixed = fixed + load.moe_layers * e.experts_overhead_s + load.layers * (e.elementwise_overhead_s + e.prefill_gap_s)
-    result: Array = run.prefill_passes * (prefill.total - e.prefill_mixing * np.minimum(fixed, prefill.total))
+    result: Array = run.prefill_passes * added_time_s(prefill.total, run.prefill, efficiency)
     return result
 
 

@@ -225,7 +225,12 @@ def _mixed_stage(
         size = np.array([float(chunk_tokens)])
         context = np.array([0.5 * _mean(rows.input_tokens, through)])
         chunk_s = float(problem.instance_of(pool).prefill_time_s(new_tokens=size, cached_tokens=context)[0])
-    return MixedStage(pool.id, pool.instances, _prefill_times(problem, pool, rows), chunk_s, table, side_by_side)
+    service_s = _prefill_times(problem, pool, rows)
+    stop_s = problem.instance_of(pool).prefill_stop_s(
+        new_tokens=rows.miss_prefill_tokens, cached_tokens=rows.cached_prefill_tokens
+    )
+    stop_share = np.clip(stop_s / np.where(service_s > 0, service_s, 1.0), 0.0, 1.0)
+    return MixedStage(pool.id, pool.instances, service_s, chunk_s, table, side_by_side, stop_share)
 
 
 def _line_stage(problem: Problem, plan: Plan, line_id: str) -> LineStage:

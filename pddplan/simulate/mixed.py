@@ -17,10 +17,10 @@ from pddplan.simulate.decoding import DecodeRun
 class _Instance:
     """One instance: a few prefills side by side, and n sequences that decode in step."""
 
-    __slots__ = ("active", "chunk_s", "made", "now", "prefilling", "step", "version", "worked_s")
+    __slots__ = ("active", "chunk_s", "made", "now", "prefilling", "step", "stops", "version", "worked_s")
 
-    def __init__(self, step: Sequence[float], chunk_s: float) -> None:
-        self.step, self.chunk_s = step, chunk_s
+    def __init__(self, step: Sequence[float], chunk_s: float, stops: Sequence[float]) -> None:
+        self.step, self.chunk_s, self.stops = step, chunk_s, stops
         self.now = self.made = self.worked_s = 0.0
         self.version = 0
         self.prefilling: list[tuple[float, int]] = []
@@ -28,7 +28,12 @@ class _Instance:
 
     def second_per_token(self) -> float:
         alone = self.step[len(self.active)]
-        return alone + self.chunk_s if self.prefilling else alone
+        if not self.prefilling:
+            return alone
+        if self.chunk_s < np.inf:
+            return alone + self.chunk_s
+        going = 1.0 - max(self.stops[request] for _, request in self.prefilling)
+        return alone / going if going > 0 else np.inf
 
     def stretch(self) -> float:
         """Seconds that pass per second of prefill work."""
@@ -64,16 +69,19 @@ def mixed_batch(
     second_per_token: Sequence[float],
     chunk_s: float,
     side_by_side: int = 1,
+    stop_share: Array | None = None,
 ) -> tuple[Array, Array, DecodeRun]:
     """Replay an aggregated pool: start and end of prefill, and the decoding of each request.
 
     Formula:     while an instance prefills, a cycle is one chunk and one decode step:
                  prefill work advances by chunk_s, every sequence by one token, in chunk_s + tau(b);
-                 with an endless chunk (inf) prefill goes first and decoding stands still meanwhile;
+                 with an endless chunk (inf) prefill goes first, and decoding stands still for its share f of the time:
+                 a token takes tau(b) / (1 - f), f the largest of the prefills under way;
                  without prefill a token takes tau(b). FIFO over the pool; the free instance with fewest sequences wins.
     Parameters:  arrival_s, not decreasing [s]; prefill_s >= 0, alone on an instance [s]; tokens >= 0, all of shape
                  (requests,); instances >= 1; second_per_token tau, shape (slots + 1,), per instance [s];
-                 chunk_s > 0 [s]; side_by_side: prefills that one instance works on at once
+                 chunk_s > 0 [s]; side_by_side: prefills that one instance works on at once;
+                 stop_share f in [0, 1], shape (requests,), None = 1
     Returns:     (prefill start, prefill end, DecodeRun), each of shape (requests,) [s]
     Raises:      DomainError on arrivals out of order, negative work or a pool without slots.
     Holds when:  chunk and decode step run one after the other (no gain from fusing them); fluid within a cycle.
@@ -95,7 +103,8 @@ def mixed_batch(
     count = arrival_s.size
     work, wanted = prefill_s.tolist(), tokens.tolist()
     begun, ended, first, finish = ([0.0] * count for _ in range(4))
-    pool = [_Instance(step, chunk_s) for _ in range(instances)]
+    stops = [1.0] * count if stop_share is None else stop_share.tolist()
+    pool = [_Instance(step, chunk_s, stops) for _ in range(instances)]
     events: list[tuple[float, int, int]] = []
     waiting: deque[int] = deque()
 

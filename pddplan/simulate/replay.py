@@ -273,6 +273,7 @@ def _mixed(scenario: Scenario, requests: Requests, columns: _Columns, *, by_way:
             second_per_token=stage.second_per_token,
             chunk_s=stage.chunk_s,
             side_by_side=stage.side_by_side,
+            stop_share=None if stage.stop_share is None else stage.stop_share[requests.kind[rows]],
         )
         columns.prefill_start_s[rows] = begun
         columns.prefill_end_s[rows] = ended

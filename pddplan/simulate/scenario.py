@@ -58,6 +58,8 @@ class MixedStage:
     """Element b: time of one token when b sequences decode on *one* instance; shape (slots per instance + 1,)."""
     side_by_side: int = 1
     """Prefills that one instance works on at once."""
+    stop_share: Array | None = None
+    """Share of a prefill's time in which decoding stands still, shape (kinds,); None = all of it."""
 
 
 @dataclass(frozen=True, slots=True)

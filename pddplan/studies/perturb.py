@@ -146,6 +146,9 @@ class ScaledInstance:
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         return self.base.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens) * self.prefill_factor
 
+    def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
+        return self.base.prefill_stop_s(new_tokens=new_tokens, cached_tokens=cached_tokens) * self.prefill_factor
+
     def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         step = self.base.decode_step_s(
             batch=batch, context_tokens=context_tokens, tokens_per_sequence=tokens_per_sequence

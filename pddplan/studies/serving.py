@@ -105,7 +105,7 @@ def prefill_time_of(
 def aggregated_prefill_share(question: Question, outcome: Outcome) -> float:
     """Share of the busy time of aggregated pools that goes into prefill.
 
-    Formula:     lambda E[t_prefill] / (n rho), at most 1
+    Formula:     lambda E[t_stop] / (n rho), at most 1; t_stop = what of prefill stops decoding
     Parameters:  question; outcome of a plan with aggregated pools
     Returns:     [fraction]; 0 without such pools
     Raises:      nothing.
@@ -118,7 +118,7 @@ def aggregated_prefill_share(question: Question, outcome: Outcome) -> float:
         if pool.role is Role.AGGREGATED:
             load = next((load for load in outcome.pools if load.pool == pool.id), None)
             busy += pool.instances * (load.utilization if load is not None else 1.0)
-            prefilling += plan.rate_rps * float((weight * share) @ question.prefill_s(pool))
+            prefilling += plan.rate_rps * float((weight * share) @ question.prefill_stop_s(pool))
     return min(1.0, prefilling / busy) if busy > 0 else 0.0
 
 
