@@ -45,6 +45,58 @@ KINDS = ("prefill_latency", "decode_step", "ttft", "tpot", "throughput_e2e")
 MODES = ("op_composed", "static", "closed_loop", "offline_max", "fit_of_measurements", "fleet_24h")
 UNITS = ("ms", "s", "out_tok/s", "out_tok/s/chip", "in_tok/s", "in_tok/s/chip")
 PARTS = ("gemm", "attn", "moe", "comm", "other")
+_WORDS: Mapping[str, Mapping[str, str]] = {
+    "kind": {"itl": "tpot", "prefill": "prefill_latency", "decode": "decode_step", "throughput": "throughput_e2e"},
+    "unit": {
+        "ms/token": "ms",
+        "ms/tok": "ms",
+        "ms/step": "ms",
+        "sec": "s",
+        "seconds": "s",
+        "us": "us",
+        "µs": "us",
+        "tok/s": "out_tok/s",
+        "tokens/s": "out_tok/s",
+        "output_tok/s": "out_tok/s",
+        "tok/s/chip": "out_tok/s/chip",
+        "tokens/s/chip": "out_tok/s/chip",
+        "output_tok/s/chip": "out_tok/s/chip",
+    },
+}
+"""Other words for the same kind or unit."""
+_DTYPES = {
+    "fp16": "bf16",
+    "float16": "bf16",
+    "bfloat16": "bf16",
+    "half": "bf16",
+    "16-bit": "bf16",
+    "float8": "fp8",
+    "fp8-e4m3": "fp8",
+    "fp8-e5m2": "fp8",
+    "e4m3": "fp8",
+    "fp8-block": "fp8",
+    "fp8-dynamic": "fp8",
+    "fp8-w8a8": "fp8",
+    "mxfp8": "fp8",
+    "w8a8": "int8",
+    "int8-w8a8": "int8",
+    "nvfp4": "fp4",
+    "w4a4": "fp4",
+    "awq": "int4",
+    "gptq": "int4",
+    "int4-awq": "int4",
+    "awq-int4": "int4",
+    "int4-gptq": "int4",
+    "w4a16": "int4",
+    "w4a8": "int4",
+    "w4afp8": "int4",
+    "fp32": "fp32",
+    "float32": "fp32",
+    "fp8-ds-mla": "fp8-scaled",
+}
+"""Names under which engines and model hubs know number formats; fp16 counts as bf16: same size and rate."""
+BLANKS = frozenset(("", "nan", "none", "null", "n/a", "na", "-", "?", "unknown", "auto", "default"))
+"""Cells that say nothing."""
 MAX_FILE_BYTES = 64_000_000
 MAX_TENSOR_SPLIT = 16
 MAX_COUNT = 1_000_000
@@ -92,6 +144,8 @@ class Measurement:
     layout_stated: bool = True
     """False where the expert-parallel ranks are left blank."""
     low_quality: bool = False
+    remark: str = ""
+    """What was made of cells that do not follow the schema."""
     note: str = ""
     source: str = ""
     where: str = ""
@@ -157,11 +211,14 @@ def parse_note(note: str) -> dict[str, str]:
 def parse_row(text: Mapping[str, str], *, where: str) -> Row:
     """Turn one line into a Measurement, or say why not."""
     faults: list[str] = []
+    remarks: list[str] = []
 
     def number(name: str, default: float | None) -> float | None:
         raw = (text.get(name) or "").strip()
-        if raw.lower() in ("", "nan", "none", "null", "n/a"):
+        if raw.lower() in BLANKS:
             return default
+        if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", raw):
+            raw = raw.replace(",", "")
         try:
             value = float(raw)
         except ValueError:
@@ -174,7 +231,7 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
 
     def count(name: str, default: int | None) -> int | None:
         value = number(name, None)
-        if value is None:
+        if value is None or value == 0:  # 0 ranks: not used
             return default
         if value < 1 or value != int(value) or value > MAX_COUNT:
             faults.append(f"{name} must be a whole number of 1 or more, got {text.get(name)!r}")
@@ -182,18 +239,18 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
         return int(value)
 
     note = parse_note(text.get("note") or "")
-    kind = (text.get("kind") or "").strip()
+    kind = _word(text, "kind")
     if kind not in KINDS:
         faults.append(f"kind {kind!r} is not one of {', '.join(KINDS)}")
-    mode = note.get("mode") or next((m for m in MODES if m in note), "")
+    mode = (note.get("mode") or next((m for m in MODES if m in note), "")).lower()
     if mode not in MODES:
-        if mode:
-            faults.append(f"mode {mode!r} is not one of {', '.join(MODES)}")
-        mode = "closed_loop" if kind in ("tpot", "ttft") else "static"
-    unit = (text.get("unit") or "").strip() or ("out_tok/s" if kind == "throughput_e2e" else "ms")
-    if unit not in UNITS:
+        named, mode = mode, "closed_loop" if kind in ("tpot", "ttft") else "static"
+        if named:
+            remarks.append(f"mode {named!r} is not one of {', '.join(MODES)}; read as {mode}")
+    unit = _word(text, "unit") or ("out_tok/s" if kind == "throughput_e2e" else "ms")
+    if unit not in (*UNITS, "us"):
         faults.append(f"unit {unit!r} is not one of {', '.join(UNITS)}")
-    elif (kind == "throughput_e2e") == (unit in ("ms", "s")):
+    elif (kind == "throughput_e2e") == (unit in ("us", "ms", "s")):
         faults.append(f"unit {unit!r} does not suit kind {kind!r}")
 
     attention_dp = note.get("attention_dp", "") in ("1", "true") or note.get("decode_dpa") == "1"
@@ -236,16 +293,23 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
         faults.append("prefix_tokens exceeds isl_tokens, which includes it")
     batch = number("batch_or_concurrency", None)
     if batch is not None and batch <= 0:
-        faults.append("batch_or_concurrency must be positive")
+        remarks.append("batch_or_concurrency 0 is read as not stated")
         batch = None
     if "batch_is_per_dp_rank" in note and batch is not None:
         batch *= shape.dp
+    sound = len(faults)
     value = number("value", None)
-    if value is not None and value <= 0:
+    if value == 0:
         faults.append("value must be positive")
+    if len(faults) > sound:
+        # a prediction needs no measured value
+        remarks += [f"not compared: {fault}" for fault in faults[sound:]]
         value = None
+        del faults[sound:]
     if value is not None and unit == "ms":
         value /= MS_PER_S
+    elif value is not None and unit == "us":
+        value /= MS_PER_S * MS_PER_S
     parts = {}
     for name in PARTS:
         try:
@@ -254,7 +318,8 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
                 if not 0 <= parts[name] < math.inf:
                     raise ValueError
         except ValueError:
-            faults.append(f"{name}= in the note is not a number")
+            remarks.append(f"{name}= in the note is not a number")
+            parts.pop(name, None)
     if not (text.get("model") or "").strip() or not (text.get("chip") or "").strip():
         faults.append("model and chip must be named")
     if faults:
@@ -269,8 +334,8 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
             chip=text["chip"].strip(),
             shape=shape,
             chips=chips or shape.chips,
-            weights_dtype=(text.get("weights_dtype") or "").strip().lower() or None,
-            kv_dtype=(text.get("kv_dtype") or "").strip().lower() or None,
+            weights_dtype=dtype_of(text.get("weights_dtype") or ""),
+            kv_dtype={"int4": "fp4"}.get(kv := dtype_of(text.get("kv_dtype") or "") or "", kv) or None,
             framework=(text.get("framework") or "").strip(),
             date=(text.get("date") or "").strip(),
             input_tokens=float(isl or 0.0),
@@ -287,11 +352,26 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
             attention_dp=attention_dp,
             layout_stated=ep is not None,
             low_quality="quality" in note,
+            remark="; ".join(remarks),
             note=text.get("note") or "",
             source=(text.get("source") or "").strip(),
             where=where,
         ),
     )
+
+
+def dtype_of(text: str) -> str | None:
+    """Our name of a number format, e.g. ``NVFP4`` is ``fp4``; None where nothing is said."""
+    word = re.sub(r"[\s_]+", "-", text.strip().lower())
+    return None if word in BLANKS else _DTYPES.get(word, word)
+
+
+def _word(text: Mapping[str, str], column: str) -> str:
+    """A kind or unit in the schema's own words, in lower case."""
+    word = (text.get(column) or "").strip().lower()
+    if column == "unit":
+        word = re.sub(r"/(gpu|accelerator|device)$", "/chip", word)
+    return _WORDS[column].get(word, word)
 
 
 def _noted(note: Mapping[str, str], name: str, default: int) -> int:

@@ -28,6 +28,7 @@ from pddplan.performance.serving import (
     split_system,
     stack_runs,
 )
+from pddplan.units import GIGA
 
 FLEET_INPUT_TOKENS = 4096.0
 FLEET_SEQUENCES_PER_CHIP = 96.0
@@ -67,6 +68,8 @@ class Subject:
     llm: Llm
     efficiency: Efficiency
     model: PassModel
+    remark: str = ""
+    """What was assumed about the chip."""
 
 
 def subject_of(measurement: Measurement, catalog: Catalog) -> Subject:
@@ -74,7 +77,8 @@ def subject_of(measurement: Measurement, catalog: Catalog) -> Subject:
 
     Raises:  InputError for unknown names, dtypes or layouts.
     """
-    chip, llm = catalog.chip(measurement.chip), catalog.llm(measurement.model)
+    chip, remark = _with_bf16(catalog.chip(measurement.chip))
+    llm = catalog.llm(measurement.model)
     efficiency = catalog.efficiency(
         chip, measurement.framework, measurement.date, operators=measurement.mode == "op_composed"
     )
@@ -83,7 +87,17 @@ def subject_of(measurement: Measurement, catalog: Catalog) -> Subject:
         # the throughput recipe of engines for mixtures: attention data parallel, experts over all chips
         shape = Shape(tp=1, pp=shape.pp, dp=shape.tp, ep=shape.tp)
     model = pass_model(llm, chip_key(chip), shape, measurement.weights_dtype, measurement.kv_dtype)
-    return Subject(measurement, chip, llm, efficiency, model)
+    return Subject(measurement, chip, llm, efficiency, model, remark)
+
+
+def _with_bf16(chip: Chip) -> tuple[Chip, str]:
+    """Attention and norms run in 16 bits: where no such peak is given, half of the 8-bit one is assumed, and said."""
+    peaks = chip.peak_flop_per_s
+    eight_bit = max(peaks.get("fp8", 0.0), peaks.get("int8", 0.0), peaks.get("fp4", 0.0) / 2)
+    if peaks.get("bf16", 0.0) > 0 or eight_bit <= 0:
+        return chip, ""
+    assumed = replace(chip, peak_flop_per_s={**peaks, "bf16": eight_bit / 2})
+    return assumed, f"no bf16 peak of {chip.id} is given; half of its 8-bit peak assumed"
 
 
 def _shape_for(shape: Shape, llm: Llm) -> Shape:
@@ -139,19 +153,22 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
     output = max(m.output_tokens, 1.0)
     held = m.input_tokens + m.output_tokens / 2.0
     batch = m.batch
+    if quantity not in (Quantity.OPERATORS_PREFILL, Quantity.OPERATORS_DECODE):
+        remark = _said(remark, _too_large(subject))
     bounded = (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.CLOSED_TTFT, Quantity.STATIC_THROUGHPUT)
     if quantity in bounded or batch is None:
         # without a stated batch the engine reserves room for whole answers; else pages grow as tokens come
         cap = memory_cap(subject, held if batch is not None else m.input_tokens + m.output_tokens)
         if batch is None:
+            said = f"(room for {cap})"
             if cap < 1:
-                cap, remark = 1, "no sequence fits by our memory reckoning; one assumed"
+                cap, said = 1, "(no sequence fits by our memory reckoning; one assumed)"
             requests = max(OFFLINE_OUTPUT_TOKENS / output, OFFLINE_MIN_REQUESTS)
             # equal requests run in waves; the mean wave is a little smaller than memory allows
             batch = requests / np.ceil(requests / cap) if quantity == Quantity.OFFLINE_THROUGHPUT else float(cap)
-            remark = remark or f"batch {batch:.0f} from memory (room for {cap})"
+            remark = _said(remark, f"batch {batch:.0f} from memory {said}")
         elif 1 <= cap < batch:
-            remark = f"memory holds {cap} of {batch:g} requests"
+            remark = _said(remark, f"memory holds {cap} of {batch:g} requests")
             batch = float(cap)
     whole_batch = quantity in (Quantity.OPERATORS_PREFILL, Quantity.PREFILL_LATENCY, Quantity.STATIC_THROUGHPUT)
     # in steady state b/O requests end per step, so that many prompts arrive together
@@ -182,6 +199,25 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
         ),
         remark,
     )
+
+
+def _too_large(subject: Subject) -> str:
+    """A row that was measured did run, whatever we reckon: it is predicted, and the doubt is said."""
+    budget = memory_budget(
+        subject.chip,
+        subject.llm,
+        shape=subject.model.shape,
+        weights=subject.model.weights,
+        efficiency=subject.efficiency,
+    )
+    if budget.kv_bytes > 0:
+        return ""
+    weights, memory = budget.weights_bytes / GIGA, subject.chip.memory_bytes / GIGA
+    return f"{weights:.0f} GB of weights leave no room in {memory:.0f} GB by our reckoning; predicted as if they fitted"
+
+
+def _said(*remarks: str) -> str:
+    return "; ".join(r for r in remarks if r)
 
 
 def _fleet_assumptions(m: Measurement) -> tuple[Measurement, str]:
@@ -243,16 +279,17 @@ def _prepare(row: Row, catalog: Catalog) -> tuple[Prediction | None, _Waiting | 
     try:
         subject = subject_of(m, catalog)
         if m.disaggregated:
-            return _predict_split(row, subject), None
+            split = _predict_split(row, subject)
+            return replace(split, remark=_said(m.remark, subject.remark, split.remark)), None
         run, remark = run_of(subject)
     except InputError as fault:
         return Prediction(row, None, {}, "; ".join(p.what for p in fault.problems)), None
-    return None, _Waiting(row, subject, run, remark)
+    return None, _Waiting(row, subject, run, _said(m.remark, subject.remark, remark))
 
 
 def _finished(w: _Waiting, value: float, prefill: PassTime, decode: PassTime) -> Prediction:
     if not np.isfinite(value) or value <= 0:
-        return Prediction(w.row, None, {}, "the formula gives no finite value here")
+        return Prediction(w.row, None, {}, _said("the formula gives no finite value here", w.remark))
     return Prediction(
         w.row, value, _terms(w.run, prefill, decode, w.subject.efficiency), w.remark, w.subject.efficiency.name
     )
@@ -288,8 +325,12 @@ def _predict_split(row: Row, subject: Subject) -> Prediction:
     assert m.decode_pool is not None  # parse_row refuses split rows without pools
     assert m.prefill_pool is not None
     assert m.prefill_shape is not None
-    if m.batch is None:
-        return Prediction(row, None, {}, "a disaggregated row needs its number of requests in flight")
+    held = m.input_tokens + m.output_tokens / 2.0
+    cap, said = float(max(memory_cap(subject, held), 1)), ""
+    in_flight = m.batch
+    if in_flight is None:
+        in_flight = cap * m.decode_pool.workers
+        said = f"{in_flight:.0f} requests in flight assumed, as many as decode workers hold"
     prefill_model = pass_model(
         subject.llm, chip_key(subject.chip), _shape_for(m.prefill_shape, subject.llm), m.weights_dtype, m.kv_dtype
     )
@@ -302,7 +343,6 @@ def _predict_split(row: Row, subject: Subject) -> Prediction:
         chunk_tokens=e.chunk_tokens,
     )
     prefill_s = passes * float(pass_time(run, e).total)
-    held = m.input_tokens + m.output_tokens / 2.0
     model = subject.model
 
     def step(batch: float) -> float:
@@ -310,12 +350,12 @@ def _predict_split(row: Row, subject: Subject) -> Prediction:
         return float(pass_time(load, e).total)
 
     steady = split_system(
-        in_flight=m.batch,
+        in_flight=in_flight,
         output_tokens=max(m.output_tokens, 1.0),
         prefill_servers=m.prefill_pool.workers * ranks,
         prefill_s=prefill_s,
         decode_workers=float(m.decode_pool.workers),
-        batch_cap=float(max(memory_cap(subject, held), 1)),
+        batch_cap=cap,
         step_s=step,
         fixed_s=e.host_overhead_s,
     )
@@ -325,13 +365,14 @@ def _predict_split(row: Row, subject: Subject) -> Prediction:
         "ttft": steady.ttft_s,
         "prefill_latency": prefill_s,
         "throughput_e2e": steady.rate_rps
-        * (m.input_tokens if m.unit.startswith("in_") else m.output_tokens)
+        * (m.input_tokens if m.unit.startswith("in_") else max(m.output_tokens, 1.0))
         / (m.chips if m.per_chip else 1)
         / RAMP_SHARE,
     }[m.kind]
     load = model.load(sequences=steady.batch_per_worker, new_tokens=1.0, cached_tokens=held, decode=True)
     terms = {name: float(v) for name, v in pass_time(load, e).main_terms().items()}
     terms["prefill"] = prefill_s
-    return Prediction(
-        row, value, terms, f"{steady.bound}-bound, {steady.batch_per_worker:.0f} per decode worker", e.name
-    )
+    bound = f"{steady.bound}-bound, {steady.batch_per_worker:.0f} per decode worker"
+    if not np.isfinite(value) or value <= 0:
+        return Prediction(row, None, {}, "the formula gives no finite value here")
+    return Prediction(row, value, terms, _said(_too_large(subject), said, bound), e.name)

@@ -7,7 +7,8 @@ from there, because a profile says more than a table can (indexers, windows, for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -23,10 +24,23 @@ from pddplan.profiles.chip_profile import chip_ids, load_chip
 from pddplan.profiles.efficiency_profile import efficiency_for, resolve_stack
 from pddplan.profiles.llm_profile import load_llm
 from pddplan.profiles.tables import chip_from_row, llm_from_row, read_table
+from pddplan.units import GIGA
 
 T = TypeVar("T")
 
 LONGEST_HEADER = 10_000
+_RELEASE_WORDS = re.compile(
+    r"[-.](instruct|chat|hf|it|base|thinking|dynamic|block|fp8|fp4|nvfp4|mxfp4|awq|gptq|int4|int8|bf16|w4a16|w8a8|kv"
+    r"|fp8-kv|v\d(\.\d+)?|\d{4})$"
+)
+"""Ends of a released model's name that do not change its layers: tuning, format, version, month."""
+_CHIP_WORDS = frozenset(
+    ("nvidia", "amd", "intel", "instinct", "tensor", "core", "gpu", "accelerator", "hbm2", "hbm2e", "hbm3", "hbm3e")
+)
+"""Words in the name of a chip that do not tell it apart."""
+_FORMS = frozenset(("sxm", "oam", "nvl", "nvl72"))
+MEMORY_SHARE = 0.15
+"""A chip found under a shorter name has the memory its full name states, within this share."""
 SAME_MODEL_SHARE = 0.03
 """A profile stands in for a table row when their parameter counts differ by less than this share."""
 
@@ -99,6 +113,13 @@ class ProfileCatalog:
             try:
                 return load_chip(name)
             except InputError:
+                for shorter, memory_gb in _chip_names(name):
+                    try:
+                        chip = load_chip(shorter)
+                    except InputError:
+                        continue
+                    if memory_gb is None or abs(chip.memory_bytes / GIGA / memory_gb - 1.0) < MEMORY_SHARE:
+                        return chip
                 known = [*chip_ids(), *self._chip_rows]
                 raise InputError(
                     Problem(
@@ -123,11 +144,25 @@ class ProfileCatalog:
             aliases=tuple(dict.fromkeys((*chip.aliases, *known.aliases))),
         )
 
+    def _released_llm(self, name: str) -> Llm:
+        """A model by its own name, or by that of the release it was tuned or quantised from."""
+        try:
+            return load_llm(name)
+        except InputError as fault:
+            for shorter in _llm_names(name):
+                if shorter in self._llm_rows:
+                    return self._find_llm(shorter)
+                try:
+                    return load_llm(shorter)
+                except InputError:
+                    continue
+            raise fault
+
     def _find_llm(self, name: str) -> Llm:
         with lookup.use_profiles(self.dirs):
             row = self._llm_rows.get(lookup.canonical(name))
             if row is None or _own_file(self.dirs, name) is not None:
-                return load_llm(name)
+                return self._released_llm(name)
             problems = ProblemList()
             llm = llm_from_row(row[1], where=row[0], problems=problems)
             problems.raise_if_any()
@@ -148,6 +183,37 @@ def _answer(find: Callable[[], T]) -> T | InputError:
         return find()
     except InputError as fault:
         return fault
+
+
+def _chip_names(name: str) -> Iterator[tuple[str, float | None]]:
+    """Shorter names of a chip as drivers report it, e.g. ``NVIDIA A100-SXM4-80GB``, and the memory it states."""
+    words, memory = [], None
+    for word in lookup.canonical(name).split("-"):
+        size = re.fullmatch(r"(\d{2,3})(gb|g)?", word)
+        if size:
+            memory = float(size.group(1))
+        elif word not in _CHIP_WORDS:
+            words.append(re.sub(r"^(sxm|oam)\d?$", r"\1", word))
+    bare = [word for word in words if word not in _FORMS]
+    if memory is not None:
+        yield "-".join([*words, f"{memory:.0f}g"]), memory
+        yield "-".join([*bare, f"{memory:.0f}g"]), memory
+    yield "-".join(words), memory
+    yield "-".join(bare), memory
+
+
+def _llm_names(name: str) -> Iterator[str]:
+    """Ever shorter names of a released model, e.g. of ``meta-llama/Llama-3.1-8B-Instruct-FP8``."""
+    shorter = lookup.canonical(name.rpartition("/")[2])
+    for prefix in ("", "meta-"):
+        rest = shorter.removeprefix(prefix)
+        if prefix and rest == shorter:
+            continue
+        if prefix:
+            yield rest
+        while (cut := _RELEASE_WORDS.sub("", rest)) != rest:
+            rest = cut
+            yield rest
 
 
 def _own_file(dirs: Iterable[Path], name: str) -> Path | None:

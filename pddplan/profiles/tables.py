@@ -31,6 +31,8 @@ from pddplan.files import read_text
 from pddplan.units import GIGA, TERA, gbps_to_bytes_per_s
 
 MAX_FILE_BYTES = 8_000_000
+BLANKS = frozenset(("", "nan", "none", "null", "n/a", "na", "-", "?", "unknown"))
+"""Cells that say nothing."""
 _PEAK_COLUMNS = {
     "bf16": ("bf16_tflops", "peak_bf16_tflops_dense"),
     "fp8": ("fp8_tflops", "peak_fp8_tflops_dense"),
@@ -51,7 +53,7 @@ class _Row:
     def number(self, *names: str, default: float | None = None) -> float:
         for name in names:
             raw = self.values.get(name)
-            if raw is None or not str(raw).strip():
+            if raw is None or str(raw).strip().lower() in BLANKS:
                 continue
             try:
                 value = float(raw)
@@ -89,8 +91,8 @@ def chip_from_row(values: Mapping[str, str | None], *, where: str, problems: Pro
     """A chip from one table row; faults go to ``problems``."""
     row = _Row(values, where, problems)
     peaks = {dtype: row.number(*names, default=0.0) * TERA for dtype, names in _PEAK_COLUMNS.items()}
-    if not peaks["bf16"]:
-        problems.add("no bf16 compute", fix="give bf16_tflops (dense)", where=where)
+    if not any(peaks.values()):
+        problems.add("no compute", fix="give bf16_tflops (dense)", where=where)
     memory = row.number("mem_gb", "hbm_gb") * GIGA
     bandwidth = row.number("mem_bw_gbs", "hbm_gbps") * GIGA
     if memory <= 0 or bandwidth <= 0:
@@ -131,7 +133,7 @@ def llm_from_row(values: Mapping[str, str | None], *, where: str, problems: Prob
     name = row.text("model", "id")
     layers, hidden = int(row.number("n_layers")), int(row.number("hidden"))
     heads, kv_heads = int(row.number("n_heads")), int(row.number("n_kv_heads"))
-    head_dim = int(row.number("head_dim"))
+    head_dim = int(row.number("head_dim", default=0.0)) or hidden // max(heads, 1)
     gated = bool(row.number("gated_mlp", default=1.0))
     kind = row.text("attn").lower() or "gqa"
     if kind not in ("gqa", "mha", "mqa", "mla"):

@@ -70,10 +70,10 @@ def test_blanks_are_filled_by_what_the_chips_allow() -> None:
         ({"isl_tokens": ""}, "isl_tokens is missing"),
         ({"isl_tokens": "lots"}, "not a number"),
         ({"prefix_tokens": "2000"}, "exceeds isl_tokens"),
-        ({"value": "-3"}, "not negative"),
-        ({"tp": "0"}, "whole number"),
+        ({"isl_tokens": "-3"}, "not negative"),
+        ({"tp": "0.5"}, "whole number"),
         ({"batch_or_concurrency": "1e308"}, "finite"),
-        ({"note": "mode=magic"}, "mode 'magic'"),
+        ({"batch_or_concurrency": "max"}, "not a number"),
         ({"note": "mode=closed_loop;disagg"}, "without prefill_workers"),
         ({"model": ""}, "must be named"),
     ],
@@ -100,6 +100,75 @@ def test_what_cannot_be_predicted_says_why(changes: dict[str, str], remark: str)
     prediction = predict_row(row(**changes), CATALOG)
     assert prediction.value is None
     assert remark in prediction.remark
+
+
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ({"note": "mode=magic"}, "mode 'magic' is not one of"),
+        ({"value": "-3"}, "not compared: value must be"),
+        ({"value": "0"}, "not compared: value must be positive"),
+        ({"note": "mode=op_composed;gemm=lots", "kind": "decode_step"}, "gemm= in the note"),
+        ({"batch_or_concurrency": "0"}, "read as not stated"),
+        ({"model": "llama-3.1-405b"}, "weights leave no room in 80 GB"),
+        ({"chip": "dgx-spark"}, "half of its 8-bit peak assumed"),
+    ],
+)
+def test_what_is_assumed_is_said(changes: dict[str, str], remark: str) -> None:
+    prediction = predict_row(row(**changes), CATALOG)
+    assert prediction.value is not None
+    assert remark in prediction.remark
+
+
+@pytest.mark.parametrize(
+    ("changes", "plain"),
+    [
+        ({"model": "meta-llama/Llama-3.1-8B-Instruct"}, {}),
+        ({"model": "Qwen/Qwen3-32B-FP8"}, {"model": "qwen3-32b"}),
+        ({"model": "deepseek-ai/DeepSeek-R1-0528"}, {"model": "deepseek-r1"}),
+        ({"chip": "NVIDIA H100 80GB HBM3"}, {}),
+        ({"chip": "A100-SXM4-80GB"}, {"chip": "a100-80g"}),
+        ({"weights_dtype": "FP16", "kv_dtype": "bfloat16"}, {}),
+        ({"weights_dtype": "NVFP4"}, {"weights_dtype": "fp4"}),
+        ({"kv_dtype": "fp8_e4m3"}, {"kv_dtype": "fp8"}),
+        ({"tp": "", "pp": "", "dp": "0", "ep": "0"}, {}),
+        ({"isl_tokens": "1,024"}, {}),
+        ({"kind": "TPOT", "unit": "ms/token"}, {}),
+        ({"note": "mode=Closed_Loop"}, {}),
+        ({"note": ""}, {}),
+    ],
+)
+def test_other_words_mean_the_same(changes: dict[str, str], plain: dict[str, str]) -> None:
+    prediction = predict_row(row(**changes), CATALOG)
+    expected = predict_row(row(**plain), CATALOG)
+    assert prediction.value == expected.value
+    assert prediction.remark == expected.remark
+
+
+def test_split_rows_without_requests_in_flight_fill_their_memory() -> None:
+    note = "mode=closed_loop;disagg;prefill_workers=1;prefill_gpus=8;decode_workers=1;decode_gpus=8"
+    prediction = predict_row(row(n_chips="16", tp="8", note=note, batch_or_concurrency=""), CATALOG)
+    assert prediction.value is not None
+    assert "requests in flight assumed" in prediction.remark
+
+
+def test_tables_with_blank_cells_are_read(tmp_path: Path) -> None:
+    (tmp_path / "chips.csv").write_text(
+        "chip,reference_id,vendor,bf16_tflops,fp8_tflops,fp4_tflops,int8_tops,mem_gb,mem_bw_gbs,scaleup_gbs_uni,"
+        "scaleup_domain,note\nnovel,,ACME,,1000,,,96,4000,n/a,-,\nempty,,,,,,,,,,,\n"
+    )
+    (tmp_path / "models.csv").write_text(
+        "model,reference_config,n_layers,hidden,n_heads,n_kv_heads,head_dim,ffn_inter,vocab,gated_mlp,n_experts\n"
+        "fresh,,40,5120,40,8,,13824,152064,,\nhollow,,,,,,,,,,\n"
+    )
+    catalog = ProfileCatalog(dirs=(tmp_path,))
+    good = predict_row(row(chip="novel", model="fresh", n_chips="4", tp="4"), catalog)
+    assert good.value is not None
+    assert catalog.llm("fresh").layers[0].attention.head_dim == 128  # type: ignore[union-attr]
+    for changes in ({"chip": "empty"}, {"model": "hollow"}):
+        bad = predict_row(row(**changes), catalog)
+        assert bad.value is None
+        assert bad.remark
 
 
 @given(
