@@ -28,11 +28,9 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: 
     """
     solved = system(problem, plan)
     flow = solved.flow_rps
-    ready, mean = stacked([r.ttft for r in solved.results])
-    ttft_total = _over_all(ready, mean, flow)
-    ended, e2e_mean = stacked([r.e2e for r in solved.results])
-    e2e_total = _over_all(ended, e2e_mean, flow)
-    by_path = mixture_percentiles(ready, flow, mean_s=mean) if detail else ()
+    latencies, mean_s = stacked([r.ttft for r in solved.results] + [r.e2e for r in solved.results])
+    ttft_total, e2e_total = _over_all(latencies, mean_s, flow)
+    by_path, by_class = _in_detail(latencies, mean_s, flow, total=ttft_total) if detail else ((), ())
     tpot = tpot_percentiles(solved.results, flow, output_tokens=problem.workload.classes.output_tokens)
     priced = plan_cost(plan, problem.sites, problem.chips) if cost is None else cost
     gap = np.array([r.worst_gap_s for r in solved.results])
@@ -63,20 +61,38 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: 
         binding=bindings(problem, solved, ttft=ttft_total, tpot=tpot, pools=pools, lines=lines),
         assumptions=assumptions(problem, plan),
         ttft_by_path=dict(zip((path.id for path in plan.paths), by_path, strict=False)),
-        ttft_by_class=mixture_percentiles(ready.transposed(), flow.T, mean_s=mean.T) if detail else (),
-        e2e_by_class=mixture_percentiles(ended.transposed(), flow.T, mean_s=e2e_mean.T) if detail else (),
+        ttft_by_class=by_class[: flow.shape[1]],
+        e2e_by_class=by_class[flow.shape[1] :],
         tpot_by_class_s=_class_means(np.array([r.tpot_s for r in solved.results]), flow),
         worst_itl_by_class_s=tuple(np.where(flow > 0, gap, 0.0).max(axis=0).tolist()),
         notes=notes(problem, plan, solved),
     )
 
 
-def _over_all(ready: PreparedLatency, mean_s: Array, flow: Array) -> Percentiles:
-    """Percentiles over all requests of latencies with rows (paths, classes)."""
-    used = flow > 0
+def _over_all(latencies: PreparedLatency, mean_s: Array, flow: Array) -> tuple[Percentiles, Percentiles]:
+    """Percentiles over all requests of TTFT and E2E; rows are TTFT of all paths, then E2E of all paths."""
+    used = np.concatenate([flow, flow]) > 0
     if not used.any():
-        return NOTHING
-    return mixture_percentiles(ready.rows(used), flow[used][None], mean_s=mean_s[used][None])[0]
+        return NOTHING, NOTHING
+    weight = flow[flow > 0]
+    chosen = latencies.rows(used, groups=2)
+    ttft, e2e = mixture_percentiles(chosen, np.stack([weight, weight]), mean_s=mean_s[used].reshape(2, -1))
+    return ttft, e2e
+
+
+def _in_detail(
+    latencies: PreparedLatency, mean_s: Array, flow: Array, *, total: Percentiles
+) -> tuple[tuple[Percentiles, ...], tuple[Percentiles, ...]]:
+    """TTFT of each path; TTFT of each class, then E2E of each class. Rows as for _over_all."""
+    paths = len(flow)
+    first = PreparedLatency(latencies.shift_s[:paths], latencies.coefficient[:paths], latencies.rate_per_s[:paths])
+    by_path = (total,) if paths == 1 and flow.any() else mixture_percentiles(first, flow, mean_s=mean_s[:paths])
+    by_class = mixture_percentiles(
+        latencies.transposed(groups=2),
+        np.concatenate([flow.T, flow.T]),
+        mean_s=np.concatenate([mean_s[:paths].T, mean_s[paths:].T]),
+    )
+    return by_path, by_class
 
 
 def _class_means(values: Array, flow: Array) -> tuple[float, ...]:

@@ -13,7 +13,10 @@ from pddplan.paths.mixture import QUANTILES
 
 SAME = 1e-9
 """Relative difference below which a TPOT equals a promise."""
-_HALVINGS = 60
+_DOUBLINGS = 60
+_PARTS = np.arange(1, 16) / 16.0
+_LOOKS = 14
+"""Each divides what is left by 16: in all by 2^56, beyond what a float can tell."""
 
 
 def tpot_coverage(result: PathResult, output_tokens: Array, *, limit_s: Array | float) -> Array:
@@ -27,15 +30,24 @@ def tpot_coverage(result: PathResult, output_tokens: Array, *, limit_s: Array | 
     Holds when:  the part of TPOT beyond its least is exponential, cut off where batches are full.
     References:  pdd-report; calibrated against simulation (decisions, queueing)
     """
-    limit = np.asarray(limit_s, dtype=float) * (1.0 + SAME)
-    mean = np.asarray(result.tpot_s, dtype=float)
+    return _covered(np.asarray(limit_s, dtype=float), *_pace(result, output_tokens))
+
+
+def _pace(result: PathResult, output_tokens: Array) -> tuple[Array, Array, Array]:
+    """TPOT of each class on a path: mean, spread, and that of full batches [s]."""
+    mean = np.broadcast_to(result.tpot_s, output_tokens.shape)
     spread = np.asarray(result.decode_spread_s, dtype=float) / np.maximum(output_tokens - 1.0, 1.0)
-    most = np.maximum(result.tpot_most_s, mean)
-    spreads = np.isfinite(spread) & np.isfinite(mean) & (spread > SAME * np.where(np.isfinite(mean), mean, 1.0))
-    with np.errstate(invalid="ignore"):
-        beyond = 1.0 + np.where(spreads, limit - mean, 0.0) / np.where(spreads, spread, 1.0)
-        covered = np.where(spreads, -np.expm1(-np.maximum(beyond, 0.0)), (limit >= mean).astype(float))
-        return np.asarray(np.where(limit >= most, 1.0, covered) * np.isfinite(mean))
+    return mean, np.broadcast_to(spread, mean.shape), np.maximum(result.tpot_most_s, mean)
+
+
+def _covered(limit_s: Array, mean_s: Array, spread_s: Array, most_s: Array) -> Array:
+    """P(TPOT <= limit) of tpot_coverage."""
+    limit = limit_s * (1.0 + SAME)
+    spreads = (spread_s > 0) & np.isfinite(spread_s) & np.isfinite(mean_s)
+    with np.errstate(invalid="ignore", over="ignore"):
+        beyond = 1.0 + np.where(spreads, limit - mean_s, 0.0) / np.where(spreads, spread_s, 1.0)
+        covered = np.where(spreads, -np.expm1(-np.maximum(beyond, 0.0)), (limit >= mean_s).astype(float))
+        return np.asarray(np.where(limit >= most_s, 1.0, covered) * np.isfinite(mean_s))
 
 
 def tpot_percentiles(results: Sequence[PathResult], flow: Array, *, output_tokens: Array) -> Percentiles:
@@ -51,28 +63,31 @@ def tpot_percentiles(results: Sequence[PathResult], flow: Array, *, output_token
     total = float(flow.sum())
     if total <= 0:
         return Percentiles(0.0, 0.0, 0.0, 0.0)
-    mean = np.stack([np.broadcast_to(r.tpot_s, output_tokens.shape) for r in results])
     used = flow > 0
-    answered = used & np.isfinite(mean)
-    average = float((flow * np.where(used, mean, 0.0)).sum() / total)
+    mean, spread, most = (
+        np.stack(part)[used] for part in zip(*(_pace(r, output_tokens) for r in results), strict=True)
+    )
+    weight = flow[used] / total
+    answered = np.isfinite(mean)
+    average = float(weight @ mean)
     if not answered.any():
         return Percentiles(np.inf, np.inf, np.inf, np.inf)
 
     def covered(limit_s: Array) -> Array:
-        rows = [tpot_coverage(r, output_tokens, limit_s=limit_s[:, None]) for r in results]
-        return sum((row @ rate for row, rate in zip(rows, flow, strict=True)), np.zeros_like(limit_s)) / total
+        return np.asarray(_covered(limit_s[..., None], mean, spread, most) @ weight)
 
     asked = np.array(QUANTILES) * (1.0 - SAME)
     high = np.full(asked.shape, float(mean[answered].max()))
-    for _ in range(_HALVINGS):  # the exponential reaches any quantile in a few doublings
-        short = (covered(high) < asked) & (float(flow[answered].sum()) / total >= asked)
+    for _ in range(_DOUBLINGS):  # the exponential reaches any quantile in a few doublings
+        short = (covered(high) < asked) & (float(weight[answered].sum()) >= asked)
         if not short.any():
             break
         high = np.where(short, 2.0 * high, high)
     low = np.zeros_like(high)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        enough = covered(middle) >= asked
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    for _ in range(_LOOKS):
+        tried = low[:, None] + (high - low)[:, None] * _PARTS
+        enough = covered(tried) >= asked[:, None]
+        low = np.where(enough, low[:, None], tried).max(axis=1)
+        high = np.where(enough, tried, high[:, None]).min(axis=1)
     found = np.where(covered(high) >= asked, high, np.inf)
     return Percentiles(float(found[0]), float(found[1]), float(found[2]), average)

@@ -65,35 +65,39 @@ class PreparedLatency:
         covered = 1.0 - (self.coefficient * decay).sum(axis=-1)
         return np.where(beyond >= 0.0, np.clip(covered, 0.0, 1.0), 0.0)
 
-    def rows(self, chosen: NDArray[np.bool_]) -> PreparedLatency:
-        """Chosen rows as one group, shape (1, rows)."""
+    def rows(self, chosen: NDArray[np.bool_], *, groups: int = 1) -> PreparedLatency:
+        """Chosen rows as equally large groups, shape (groups, rows)."""
+        terms = self.rate_per_s.shape[-1]
         return PreparedLatency(
-            self.shift_s[chosen][None], self.coefficient[chosen][None], self.rate_per_s[chosen][None]
+            self.shift_s[chosen].reshape(groups, -1),
+            self.coefficient[chosen].reshape(groups, -1, terms),
+            self.rate_per_s[chosen].reshape(groups, -1, terms),
         )
 
     def later(self, more_s: Array) -> PreparedLatency:
         """The same latency with more of certain length."""
         return PreparedLatency(self.shift_s + more_s, self.coefficient, self.rate_per_s)
 
-    def transposed(self) -> PreparedLatency:
-        """Shape (paths, classes) turned into (classes, paths)."""
-        return PreparedLatency(self.shift_s.T, self.coefficient.transpose(1, 0, 2), self.rate_per_s.transpose(1, 0, 2))
+    def transposed(self, *, groups: int = 1) -> PreparedLatency:
+        """Shape (groups x paths, classes) turned into (groups x classes, paths)."""
+
+        def turned(values: Array) -> Array:
+            parts = values.reshape(groups, -1, *values.shape[1:])
+            return np.swapaxes(parts, 1, 2).reshape(-1, parts.shape[1], *values.shape[2:])
+
+        return PreparedLatency(turned(self.shift_s), turned(self.coefficient), turned(self.rate_per_s))
 
 
 def stacked(latencies: Sequence[LatencySum]) -> tuple[PreparedLatency, Array]:
     """Latencies of several paths as rows of one array, with their means; shapes (paths, classes)."""
     ready = [latency.prepared() for latency in latencies]
-    most = max(one.rate_per_s.shape[-1] for one in ready)
-
-    def padded(values: Array) -> Array:
-        return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, most - values.shape[-1])])
-
+    shape = (len(ready), *ready[0].shift_s.shape, max(one.rate_per_s.shape[-1] for one in ready))
+    coefficient, rate = np.zeros(shape), np.zeros(shape)
+    for row, one in enumerate(ready):
+        coefficient[row, ..., : one.rate_per_s.shape[-1]] = one.coefficient
+        rate[row, ..., : one.rate_per_s.shape[-1]] = one.rate_per_s
     return (
-        PreparedLatency(
-            np.stack([one.shift_s for one in ready]),
-            np.stack([padded(one.coefficient) for one in ready]),
-            np.stack([padded(one.rate_per_s) for one in ready]),
-        ),
+        PreparedLatency(np.stack([one.shift_s for one in ready]), coefficient, rate),
         np.stack([latency.mean_s for latency in latencies]),
     )
 
