@@ -53,6 +53,8 @@ def _command(arguments: Sequence[str] | None) -> int:
     try:
         code = build()(args=arguments, prog_name="pddplan", standalone_mode=False)
         sys.stdout.flush()
+        if code == EXIT_INTERRUPTED:  # how typer takes an interrupt
+            raise KeyboardInterrupt
         return code if isinstance(code, int) and not isinstance(code, bool) else EXIT_OK
     except typer.Exit as end:
         return end.exit_code
