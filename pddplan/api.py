@@ -151,36 +151,60 @@ def size_inputs(
     problem, shapes = problem_of(inputs), shapes_of(inputs)
     with clock("optimise"):
         outcome = optimize.size(problem, topology=topology, objective=goal, limits=bounds, shapes=shapes)
+    if not compare:
+        return Sizing(inputs=inputs, topology=topology, outcome=outcome, timings_s=clock.spent_s)
+    return compared(inputs, outcome, topology=topology, objective=goal, limits=bounds, clock=clock, problem=problem)
+
+
+def compared(
+    inputs: Inputs,
+    outcome: Outcome,
+    *,
+    topology: str | None = None,
+    objective: Objective | None = None,
+    limits: Limits | None = None,
+    clock: _Clock | None = None,
+    problem: Question | None = None,
+) -> Sizing:
+    """A plan beside what it must be compared with: the aggregated baseline, and the plan without any cache.
+
+    ``problem`` is that of the inputs where it is at hand, with what it remembers.
+    """
+    from pddplan import optimize
+    from pddplan.sizing import Sizing
+
+    clock, bounds = clock or _Clock(), limits or optimize.Limits()
+    topology = topology or outcome.plan.topology
+    allowed = topology if topology in optimize.TOPOLOGIES else "any"  # plans made by hand may name their own
+    goal = objective or optimize.Objective(kind="cost")
+    problem, shapes = problem or problem_of(inputs), shapes_of(inputs)
     baseline = cold = None
     remarks: list[str] = []
-    if compare:
-        same_rate = replace(goal, kind="cost", rate_rps=outcome.plan.rate_rps, budget_per_month=None)
-        with clock("baseline"):
-            if topology == "colocated":
-                baseline = outcome
-            else:
-                baseline = optimize.baseline(problem, outcome, objective=same_rate, limits=bounds, shapes=shapes)
-            if baseline is None:
-                remarks.append(
-                    "no aggregated plan keeps these promises at this rate, so there is nothing to compare with"
-                )
-        with clock("no cache"):
-            uncached = replace(inputs, workload=without_cache(inputs.workload))
-            try:
-                cold = optimize.size(
-                    problem_of(uncached),
-                    topology=topology,
-                    objective=same_rate,
-                    limits=replace(
-                        bounds, time_limit_s=min(bounds.time_limit_s, COMPARISON_S), max_nodes=COMPARISON_NODES
-                    ),
-                    shapes=shapes,
-                    relax=False,
-                )
-            except SolverError:
-                remarks.append(f"at 0 % hit rate no plan was found within {COMPARISON_S:g} s")
-            except InfeasibleError as error:
-                remarks.append(f"at 0 % hit rate no plan keeps the promises: {error.what}")
+    same_rate = replace(goal, kind="cost", rate_rps=outcome.plan.rate_rps, budget_per_month=None)
+    with clock("baseline"):
+        if topology == "colocated":
+            baseline = outcome
+        else:
+            baseline = optimize.baseline(problem, outcome, objective=same_rate, limits=bounds, shapes=shapes)
+        if baseline is None:
+            remarks.append("no aggregated plan keeps these promises at this rate, so there is nothing to compare with")
+    with clock("no cache"):
+        uncached = replace(inputs, workload=without_cache(inputs.workload))
+        try:
+            cold = optimize.size(
+                problem_of(uncached),
+                topology=allowed,
+                objective=same_rate,
+                limits=replace(
+                    bounds, time_limit_s=min(bounds.time_limit_s, COMPARISON_S), max_nodes=COMPARISON_NODES
+                ),
+                shapes=shapes,
+                relax=False,
+            )
+        except SolverError:
+            remarks.append(f"at 0 % hit rate no plan was found within {COMPARISON_S:g} s")
+        except InfeasibleError as error:
+            remarks.append(f"at 0 % hit rate no plan keeps the promises: {error.what}")
     return Sizing(
         inputs=inputs,
         topology=topology,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 
 from pddplan.domain.chip import Chip
 from pddplan.domain.llm import Llm
@@ -48,3 +49,7 @@ class Sizing:
     remarks: tuple[str, ...] = ()
     """Why a comparison is missing, and other things to know."""
     timings_s: Mapping[str, float] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. The report layer stands above this one, so it is looked up when it is asked for."""
+        return str(import_module("pddplan.report.notebook").sizing_html(self))

@@ -11,17 +11,31 @@ import typer
 
 from pddplan.errors import InputError, Problem, did_you_mean
 
+REPORTS = ("html", "xlsx", "csv", "json")
+
 
 def export(
     plan: Annotated[Path | None, typer.Argument(metavar="[PLAN]", help="Plan file of pddplan size --out.")] = None,
     kind: Annotated[
-        str, typer.Option("--format", "-f", help="yaml (plain), llm-d (ModelService values) or dynamo (graph).")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="For serving stacks: yaml (plain), llm-d (ModelService values) or dynamo (graph). "
+            "For people: html, xlsx, csv or json.",
+        ),
     ] = "yaml",
     site: Annotated[str | None, typer.Option("--site", help="Only this site.")] = None,
     model_uri: Annotated[
         str | None, typer.Option("--model-uri", help="Where the weights are, e.g. hf://org/model.")
     ] = None,
     node_chips: Annotated[int, typer.Option("--node-chips", min=1, max=1024, help="Chips in one server.")] = 8,
+    full: Annotated[
+        bool, typer.Option("--full", help="With html: also a simulation, the bathtub and the sensitivity.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare/--no-compare", help="With html, xlsx, json: size what the plan is compared with.")
+    ] = True,
     schema: Annotated[
         str | None,
         typer.Option("--schema", help="JSON schema of this kind of file: plan, chip, model, workload, sites ..."),
@@ -30,16 +44,18 @@ def export(
         Path, typer.Option("--out", "-o", metavar="FILE", help="Write here ('-' = standard output).")
     ] = Path("-"),
 ) -> None:
-    """Hand a plan to a serving stack: replica counts and parallel sizes. Or print the JSON schema of a kind of file.
+    """Hand a plan on: to a serving stack, as a page or a workbook. Or print the JSON schema of a kind of file.
 
     \b
     Examples:
       pddplan export plan.json
       pddplan export plan.json --format llm-d --site a --model-uri hf://deepseek-ai/DeepSeek-V3 --out values.yaml
       pddplan export plan.json --format dynamo
+      pddplan export plan.json --format html --full --out plan.html
       pddplan export --schema sites --out sites.schema.json
     """
     from pddplan.files import write_atomically
+    from pddplan.report.deployment import FORMATS
 
     if (plan is None) == (schema is None):
         raise InputError(
@@ -49,11 +65,48 @@ def export(
             )
         )
     if plan is not None:
-        text = _deployment(plan, kind, site=site, model_uri=model_uri, node_chips=node_chips)
+        if full and kind != "html":
+            raise InputError(Problem(what="--full is about the page", fix="add --format html, or leave --full away"))
+        known = (*FORMATS, *REPORTS)
+        if kind not in known:
+            what = f"there is no format {kind!r}{did_you_mean(kind, known)}"
+            raise InputError(Problem(what=what, fix=f"use {', '.join(known)}", where="--format"))
+        content: str | bytes
+        if kind in REPORTS:
+            content = _report(plan, kind, full=full, compare=compare)
+        else:
+            content = _deployment(plan, kind, site=site, model_uri=model_uri, node_chips=node_chips)
     else:
-        text = json.dumps(_schema(str(schema)), indent=2) + "\n"
-    write_atomically(out, text)
+        content = json.dumps(_schema(str(schema)), indent=2) + "\n"
+    write_atomically(out, content)
     sys.stdout.flush()
+
+
+def _report(path: Path, kind: str, *, full: bool, compare: bool) -> str | bytes:
+    """The plan of a file evaluated again, beside what it must be compared with, for people to open."""
+    from pddplan import api
+    from pddplan.sizing import Sizing
+
+    inputs, plan = api.load_plan_inputs(path)
+    outcome = api.evaluate_plan(inputs, plan)
+    sizing = Sizing(inputs=inputs, topology=plan.topology, outcome=outcome)
+    if compare and kind != "csv":
+        sizing = api.compared(inputs, outcome)
+    if kind == "html":
+        from pddplan.report.html import page_of
+
+        return page_of(sizing, full=full)
+    if kind == "xlsx":
+        from pddplan.report.xlsx import workbook_bytes
+
+        return workbook_bytes(sizing)
+    if kind == "csv":
+        from pddplan.report.csv_costs import costs_csv, priced_plans
+
+        return costs_csv(priced_plans(sizing))
+    from pddplan.report.json_plan import plan_file_text
+
+    return plan_file_text(sizing)
 
 
 def _deployment(path: Path, kind: str, *, site: str | None, model_uri: str | None, node_chips: int) -> str:

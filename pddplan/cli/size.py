@@ -10,7 +10,7 @@ import typer
 
 from pddplan.cli import options
 from pddplan.cli.options import profile_dirs
-from pddplan.errors import InfeasibleError
+from pddplan.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
     from pddplan.sizing import Sizing
@@ -21,6 +21,7 @@ Examples:
   pddplan size --rps 20 --ttft-p90 8 --ttft-p99 12 --link 40
   pddplan size --workload my.yaml --sites my-sites.yaml --out plan.json --csv costs.csv
   pddplan size --topology any --objective rps --budget 150000
+  pddplan size --html plan.html --full
 """
 
 
@@ -98,6 +99,9 @@ def size(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Also write one self-contained page.")
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="The page also shows a simulation, the bathtub and the sensitivity.")
+    ] = False,
     compare: Annotated[
         bool,
         typer.Option("--compare/--no-compare", help="Also size the aggregated baseline and the plan without cache."),
@@ -109,6 +113,8 @@ def size(
     from pddplan import api
 
     options.one_standard_output(as_json, out, csv, xlsx, html)
+    if full and html is None:
+        raise InputError(Problem(what="--full is about the page of --html", fix="add --html FILE, or leave it away"))
     with profile_dirs(profiles):
         try:
             sizing = api.size(
@@ -145,7 +151,7 @@ def size(
                 print(dump_json(infeasible_json(error)), end="")
             raise
     style = {"separator": csv_separator, "decimal": csv_decimal, "byte_order_mark": csv_bom}
-    _write_files(sizing, out=out, csv=csv, xlsx=xlsx, html=html, style=style)
+    _write_files(sizing, out=out, csv=csv, xlsx=xlsx, html=html, full=full, style=style)
     if as_json:
         from pddplan.report.json_plan import plan_file_text
 
@@ -164,7 +170,14 @@ size.__doc__ = f"{size.__doc__}\n\n{_EXAMPLES}"
 
 
 def _write_files(
-    sizing: Sizing, *, out: Path | None, csv: Path | None, xlsx: Path | None, html: Path | None, style: dict[str, Any]
+    sizing: Sizing,
+    *,
+    out: Path | None,
+    csv: Path | None,
+    xlsx: Path | None,
+    html: Path | None,
+    full: bool,
+    style: dict[str, Any],
 ) -> None:
     from pddplan.files import write_atomically
 
@@ -181,8 +194,6 @@ def _write_files(
 
         write_atomically(xlsx, workbook_bytes(sizing))
     if html is not None:
-        from pddplan import api
-        from pddplan.report.html import longest_time_s, render
+        from pddplan.report.html import page_of
 
-        curve = api.ttft_curve(sizing.inputs, sizing.outcome.plan, longest_s=longest_time_s(sizing))
-        write_atomically(html, render(sizing, ttft_curve=curve))
+        write_atomically(html, page_of(sizing, full=full))

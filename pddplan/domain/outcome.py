@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 
 from pddplan.domain.plan import Plan
 from pddplan.domain.provenance import Basis
@@ -107,7 +108,14 @@ class SolverReport:
     name: str
     status: str
     gap: float
+    """No plan of the shapes looked at can be better by more than this fraction."""
     seconds: float
+    shapes_searched: int = 0
+    """Pools (site, role, chip, instance shape) the search could open; 0 = not said."""
+    shapes_possible: int = 0
+    """All that no other one beats in everything."""
+    gap_over_all: float | None = None
+    """No plan of any shapes can be better by more than this fraction; None = not proven."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,3 +154,7 @@ class Outcome:
     @property
     def keeps_promises(self) -> bool:
         return not self.violations
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. The report layer stands above this one, so it is looked up when it is asked for."""
+        return str(import_module("pddplan.report.notebook").outcome_html(self))

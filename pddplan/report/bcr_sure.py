@@ -62,15 +62,15 @@ def _tornado(sure: Sureness, screen: Screen) -> list[str]:
         Column("promises", importance=0),
     ]
     reach = max(max(abs(s.bcr - sure.planned.bcr) for s in (bar.at_low, bar.at_high)) for bar in sure.bars)
-    felt = [bar for bar in sure.bars if _matters(bar, sure)]
-    idle = [bar.factor.name for bar in sure.bars if not _matters(bar, sure)]
+    felt = [bar for bar in sure.bars if matters(bar, sure)]
+    idle = [bar.factor.name for bar in sure.bars if not matters(bar, sure)]
     rows = [_row(bar, sure, reach) for bar in felt]
     head = f"TORNADO   BCR {short(sure.planned.bcr)} req/s per 1,000 {sure.currency} a month as planned"
     lines = [*title(head, screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
     return lines + bullets([f"without effect: {', '.join(idle)}"] if idle else [], screen, dim=True)
 
 
-def _matters(bar: Bar, sure: Sureness) -> bool:
+def matters(bar: Bar, sure: Sureness) -> bool:
     """Whether a factor moves what is printed, or what holds."""
     shown = {short(score.bcr) for score in (bar.at_low, bar.at_high, sure.planned)}
     return len(shown) > 1 or not (bar.at_low.holds == bar.at_high.holds == sure.planned.holds)

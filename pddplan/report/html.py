@@ -7,28 +7,48 @@ from collections.abc import Sequence
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Role
 from pddplan.report import page
+from pddplan.report.html_studies import (
+    bathtub_section,
+    first_token_chart,
+    sensitivity_section,
+    simulation_section,
+)
 from pddplan.report.numbers import count, money, percent, quantity, seconds, short
-from pddplan.report.page import Arrow, Box, Mark, text
+from pddplan.report.page import Arrow, Box, text
+from pddplan.report.page_charts import Spot
 from pddplan.report.verdict import chips_in, compare, weakest_basis
 from pddplan.sizing import Sizing
+from pddplan.studies.in_full import Studies, studies_of
 from pddplan.units import MONTHS_PER_YEAR
 
 
-def render(sizing: Sizing, *, ttft_curve: Sequence[tuple[float, float]] = ()) -> str:
+def render(sizing: Sizing, *, ttft_curve: Sequence[tuple[float, float]] = (), studies: Studies | None = None) -> str:
     """The page as text; ``ttft_curve`` holds (seconds, share of first tokens out by then)."""
-    outcome = sizing.outcome
+    outcome, asked = sizing.outcome, studies or Studies()
+    simulated = asked.simulated.ttft_curve if asked.simulated is not None else ()
     sections = [
-        _head(sizing),
-        _section("Where everything stands", _topology(outcome)),
-        _section("Pools", _pools(outcome)),
-        _section("Time to first token", _latency(sizing, ttft_curve)),
-        _section("Cost", _cost(outcome)),
-        _section("Compared with", _comparison(sizing)),
+        head(sizing),
+        _section("Where everything stands", topology(outcome)),
+        _section("Pools", pools(outcome)),
+        _section("Time to first token", latency(sizing, ttft_curve, simulated)),
+        _section("Closed form against simulation", simulation_section(outcome, asked.simulated)),
+        _section("Cost", cost(outcome)),
+        _section("Compared with", comparison(sizing)),
         _section("What binds", _binding(outcome)),
-        _section("How sure", _certainty(sizing)),
+        _section("What the hit rate is worth", bathtub_section(asked.bathtub)),
+        _section("How sure", _certainty(sizing, asked.remarks)),
+        _section("What matters most", sensitivity_section(asked.sure)),
         _section("Assumptions", _assumptions(sizing)),
     ]
     return page.document(f"Plan for {sizing.inputs.workload.name}", "\n".join(s for s in sections if s))
+
+
+def page_of(sizing: Sizing, *, full: bool = False) -> str:
+    """The page with its curve of first tokens; ``full`` also simulates, and asks for bathtub and sensitivity."""
+    from pddplan import api
+
+    curve = api.ttft_curve(sizing.inputs, sizing.outcome.plan, longest_s=longest_time_s(sizing))
+    return render(sizing, ttft_curve=curve, studies=studies_of(sizing) if full else None)
 
 
 def longest_time_s(sizing: Sizing) -> float:
@@ -43,7 +63,8 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{text(title)}</h2>{content}</section>" if content else ""
 
 
-def _head(sizing: Sizing) -> str:
+def head(sizing: Sizing) -> str:
+    """Verdict in words, and the numbers to be seen first."""
     outcome, inputs = sizing.outcome, sizing.inputs
     currency = outcome.cost.currency
     kept = outcome.keeps_promises
@@ -76,7 +97,8 @@ def _three(outcome: Outcome) -> tuple[float, float, float]:
     return outcome.ttft.p50, outcome.ttft.p90, outcome.ttft.p99
 
 
-def _topology(outcome: Outcome) -> str:
+def topology(outcome: Outcome) -> str:
+    """Where pools stand and what flows between them."""
     loads = {load.pool: load for load in outcome.pools}
     boxes = [
         Box(
@@ -113,7 +135,8 @@ def _topology(outcome: Outcome) -> str:
     return f"<figure>{drawing}<figcaption>Lines are as thick as the share of requests.</figcaption></figure>"
 
 
-def _pools(outcome: Outcome) -> str:
+def pools(outcome: Outcome) -> str:
+    """One row per pool."""
     loads = {load.pool: load for load in outcome.pools}
     rows = []
     for pool in sorted(outcome.plan.pools, key=lambda p: list(Role).index(p.role)):
@@ -128,11 +151,17 @@ def _pools(outcome: Outcome) -> str:
     return page.table(heads, rows, right=(3, 5, 6, 8))
 
 
-def _latency(sizing: Sizing, pairs: Sequence[tuple[float, float]]) -> str:
+def latency(sizing: Sizing, pairs: Sequence[tuple[float, float]], simulated: Sequence[tuple[float, float]]) -> str:
+    """Time to first token against the promises, with its curve where one is given."""
     outcome, promises = sizing.outcome, sizing.inputs.workload.promises
     predicted = {0.5: outcome.ttft.p50, 0.9: outcome.ttft.p90, 0.99: outcome.ttft.p99}
-    marks = [
-        Mark(limit, q, f"P{q * 100:g} promised {seconds(limit)}", predicted[q] <= limit * (1 + 1e-9))
+    spots = [
+        Spot(
+            limit,
+            q,
+            f"P{q * 100:g} promised {seconds(limit)}",
+            "good" if predicted[q] <= limit * (1 + 1e-9) else "bad",
+        )
         for q, limit in promises.ttft().items()
     ]
     rows = []
@@ -141,32 +170,34 @@ def _latency(sizing: Sizing, pairs: Sequence[tuple[float, float]]) -> str:
         kept = "" if limit is None else ("kept" if value <= limit * (1 + 1e-9) else "BROKEN")
         rows.append([f"P{q * 100:g}", seconds(value), seconds(limit), kept])
     rows.append(["mean", seconds(outcome.ttft.mean), "-", ""])
-    drawing = page.curve(pairs, marks, label="Share of first tokens out by a time", x_title="seconds") if pairs else ""
+    drawing = first_token_chart(pairs, simulated, spots=spots) if pairs else ""
     notes = "".join(f'<p class="soft">{text(n)}</p>' for n in outcome.notes if n.startswith("TTFT counts"))
     listing = page.table(("TTFT", "predicted", "promised", ""), rows, right=(1, 2))
-    caption = "<figcaption>Closed form; dots are promises: the curve must pass above them.</figcaption>"
+    caption = "<figcaption>Dots are promises: the curve must pass above them.</figcaption>"
     return (f"<figure>{drawing}{caption}</figure>" if drawing else "") + listing + notes
 
 
-def _cost(outcome: Outcome) -> str:
-    cost = outcome.cost
-    total = cost.monthly_total
+def cost(outcome: Outcome) -> str:
+    """What a month costs, item by item."""
+    paid = outcome.cost
+    total = paid.monthly_total
     shares = [
-        (f"{i.role} {i.item}", i.monthly_cost / total if total else 0.0, money(i.monthly_cost, cost.currency))
-        for i in cost.items
+        (f"{i.role} {i.item}", i.monthly_cost / total if total else 0.0, money(i.monthly_cost, paid.currency))
+        for i in paid.items
     ]
     rows = [
         [i.site, i.role, i.item, quantity(i.quantity), i.unit, short(i.unit_price), short(i.monthly_cost), i.source]
-        for i in cost.items
+        for i in paid.items
     ]
-    heads = ("site", "role", "item", "quantity", "unit", "unit price", f"{cost.currency} a month", "source")
-    yearly = money(total * MONTHS_PER_YEAR, cost.currency)
-    words = f"<p>{text(money(total, cost.currency))} a month, {text(yearly)} a year.</p>"
+    heads = ("site", "role", "item", "quantity", "unit", "unit price", f"{paid.currency} a month", "source")
+    yearly = money(total * MONTHS_PER_YEAR, paid.currency)
+    words = f"<p>{text(money(total, paid.currency))} a month, {text(yearly)} a year.</p>"
     drawing = page.bars(shares, label="Share of each item in the monthly cost")
     return f"{words}<figure>{drawing}</figure>{page.table(heads, rows, right=(3, 5, 6))}"
 
 
-def _comparison(sizing: Sizing) -> str:
+def comparison(sizing: Sizing) -> str:
+    """The plan beside what it must be compared with."""
     plan = sizing.outcome
     columns = [("this plan", plan)]
     if sizing.baseline is not None and sizing.baseline is not plan:
@@ -200,7 +231,7 @@ def _used(used: float, available: float, unit: str) -> tuple[str, str]:
     return f"{short(used)} {unit}", f"{short(available)} {unit}"
 
 
-def _certainty(sizing: Sizing) -> str:
+def _certainty(sizing: Sizing, asked: Sequence[str]) -> str:
     outcome = sizing.outcome
     words = []
     weakest = weakest_basis(outcome)
@@ -214,7 +245,7 @@ def _certainty(sizing: Sizing) -> str:
         )
         words.append(f"{outcome.solver.name}: {outcome.solver.status}, {gap} under these formulas.")
     words += [n for n in outcome.notes if not n.startswith("TTFT counts")]
-    words += list(sizing.remarks)
+    words += [*sizing.remarks, *asked]
     return "".join(f"<p>{text(word)}</p>" for word in words)
 
 

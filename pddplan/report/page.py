@@ -10,7 +10,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pddplan.report.numbers import plain_text, short
+from pddplan.report.numbers import plain_text
 
 STYLE = """
 :root { color-scheme: light dark; --ink:#1b1f24; --soft:#5b6570; --line:#d5dae0; --ground:#ffffff; --card:#f6f8fa;
@@ -30,6 +30,8 @@ th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 svg { width: 100%; height: auto; display: block } svg text { fill: var(--ink); font: 13px system-ui, sans-serif }
 svg .soft { fill: var(--soft) } figure { margin: 0 } figcaption { color: var(--soft); font-size: .88rem }
+.legend { display: flex; gap: 1.5rem; font-size: .9rem } svg.key { display: inline-block; width: 40px; height: 10px }
+.dot { opacity: 0 } .dot:hover { opacity: 1 } details { margin-top: .6rem } summary { cursor: pointer }
 @media print { body { max-width: none; padding: 0 } h2 { break-after: avoid } figure, table { break-inside: avoid } }
 """
 
@@ -54,51 +56,6 @@ def card(title: str, value: str, note: str = "", tone: str = "") -> str:
     """One number to be seen first."""
     small = f'<span class="soft">{text(note)}</span>' if note else ""
     return f'<div class="card"><span class="soft">{text(title)}</span><b class="{tone}">{text(value)}</b>{small}</div>'
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A promise in a curve: at this time this share must be reached."""
-
-    x: float
-    y: float
-    label: str
-    kept: bool
-
-
-def curve(pairs: Sequence[tuple[float, float]], marks: Sequence[Mark], *, label: str, x_title: str) -> str:
-    """A rising curve of shares over time, with promises as crosses."""
-    width, height, left, top, bottom = 760, 280, 60, 16, 44
-    longest = max([x for x, _ in pairs] + [m.x for m in marks] + [1e-9])
-
-    def px(x: float) -> float:
-        return left + (width - left - 20) * x / longest
-
-    def py(y: float) -> float:
-        return top + (height - top - bottom) * (1 - y)
-
-    grid = "".join(
-        f'<line x1="{left}" x2="{width - 20}" y1="{py(y):.1f}" y2="{py(y):.1f}" stroke="var(--line)"/>'
-        f'<text class="soft" x="{left - 8}" y="{py(y) + 4:.1f}" text-anchor="end">{y:.0%}</text>'
-        for y in (0.0, 0.5, 0.9, 1.0)
-    )
-    ticks = "".join(
-        f'<text class="soft" x="{px(longest * i / 5):.1f}" y="{height - 22}" text-anchor="middle">'
-        f"{short(longest * i / 5)}</text>"
-        for i in range(6)
-    )
-    line = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in pairs)
-    dots = "".join(
-        f'<g><title>{text(m.label)}</title><circle cx="{px(m.x):.1f}" cy="{py(m.y):.1f}" r="6" '
-        f'fill="var(--{"good" if m.kept else "bad"})"/>'
-        f'<text x="{px(m.x) - 10:.1f}" y="{py(m.y) + 22:.1f}" text-anchor="end">{text(m.label)}</text></g>'
-        for m in marks
-    )
-    return (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{text(label)}">{grid}{ticks}'
-        f'<polyline points="{line}" fill="none" stroke="var(--a)" stroke-width="2.5"/>{dots}'
-        f'<text class="soft" x="{width / 2}" y="{height - 4}" text-anchor="middle">{text(x_title)}</text></svg>'
-    )
 
 
 def bars(rows: Sequence[tuple[str, float, str]], *, label: str) -> str:

@@ -19,6 +19,8 @@ from pddplan.simulate.statistics import BATCHES_PER_RUN, MEAN, Estimate, estimat
 WARM_UP_FRACTION = 0.1
 MOST_WARM_UP_FRACTION = 0.5
 MOST_COOL_DOWN_FRACTION = 0.2
+CURVE_SHARES = (*np.arange(0.0, 0.95, 0.01), *np.arange(0.95, 0.9951, 0.0025), 0.999)
+"""Where the distribution of TTFT is kept: evenly, and closer where promises are made."""
 _SOJOURNS = 3.0
 """Warm-up lasts at least so many P90 stays: slots of a decoding pool fill up in one."""
 
@@ -110,8 +112,19 @@ def measure(
         series=series,
         unstable=tuple(sentence for sentence in unstable if sentence is not None),
         notes=notes,
+        ttft_curve=_curve(ttft),
         elapsed_s=elapsed_s,
     )
+
+
+def _curve(samples: Sequence[Array]) -> tuple[tuple[float, float], ...]:
+    """Times by which given shares of all samples have passed."""
+    everything = np.concatenate(samples)
+    everything = everything[np.isfinite(everything)]
+    if everything.size == 0:
+        return ()
+    times = np.quantile(everything, CURVE_SHARES)
+    return tuple((float(time), float(share)) for time, share in zip(times, CURVE_SHARES, strict=True))
 
 
 def _take(run: Run, values: Array) -> Array:
@@ -216,7 +229,8 @@ def _mixed_load(scenario: Scenario, stage: MixedStage, runs: Sequence[Run]) -> P
         mine = _members(scenario, run, "prefill", stage.pool)
         arrived = _arrived(run, mine)
         waits.append(_wait(j.requests.arrival_s, j.prefill_start_s, arrived))
-        work = stage.service_s[j.requests.kind] + token_s * j.requests.output_tokens
+        stop_s = stage.service_s if stage.stop_share is None else stage.service_s * stage.stop_share
+        work = stop_s[j.requests.kind] + token_s * j.requests.output_tokens
         offered.append(float(work[arrived].sum()) / (run.length_s * stage.instances))
         for low, high in run.windows():
             came = arrived[(j.requests.arrival_s[arrived] >= low) & (j.requests.arrival_s[arrived] < high)]

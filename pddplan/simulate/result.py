@@ -79,6 +79,8 @@ class SimulationResult:
     unstable: tuple[str, ...]
     """One sentence per stage that does not keep up; empty when all do."""
     notes: tuple[str, ...] = ()
+    ttft_curve: tuple[tuple[float, float], ...] = ()
+    """Distribution of TTFT over all seeds: (seconds, share of first tokens out by then), rising."""
     elapsed_s: float = 0.0
     """Wall time of the replay alone, summed over seeds."""
     extra: Mapping[str, float] = field(default_factory=dict)
