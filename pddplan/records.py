@@ -62,6 +62,8 @@ def from_plain(record: type[R], data: Any, *, where: str) -> R:
 
 def _build(hint: Any, data: Any, where: str) -> Any:
     origin = typing.get_origin(hint)
+    # from 2.5 on numpy's NDArray is a named alias (PEP 695) of what it used to be
+    origin = typing.get_origin(getattr(origin, "__value__", None)) or origin
     if hint is Any or isinstance(hint, TypeVar):
         return data
     if origin in (typing.Union, types.UnionType):
