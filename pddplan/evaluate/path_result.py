@@ -71,7 +71,12 @@ def transfer_of(problem: Problem, plan: Plan, path: Path, states: States) -> Lat
     service = states.prefill[path.prefill].stage.service_s
     hidden = hidden_prefill_s(service, layers=problem.layers, overlap=problem.settings.overlap)
     stage = states.lines[path.line].stage if path.line is not None else rdma_stage(problem, pool)
-    return transfer_latency(stage, problem.payload_bytes(pool, decode_cache=path.decode_cache), hidden_s=hidden)
+    return transfer_latency(
+        stage,
+        problem.payload_bytes(pool, decode_cache=path.decode_cache),
+        hidden_s=hidden,
+        last_fraction=0.0 if problem.settings.overlap == "none" else 1.0 / problem.layers,
+    )
 
 
 def rdma_stage(problem: Problem, pool: Pool) -> TransferStage:

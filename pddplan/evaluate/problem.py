@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,11 +13,14 @@ from pddplan.domain.llm import Llm
 from pddplan.domain.plan import Pool, Shape
 from pddplan.domain.provenance import Basis
 from pddplan.domain.sites import Sites
-from pddplan.domain.workload import Array, Workload
+from pddplan.domain.workload import Array, Promises, Workload
 from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.settings import Settings
 from pddplan.paths.decoding import StepCurve, step_curve
+
+TAILS = ("ttft_p90_s", "ttft_p99_s", "e2e_p90_s", "e2e_p99_s")
+"""Promises that the tail margin applies to."""
 
 
 class KvBytes(Protocol):
@@ -174,6 +177,15 @@ class Problem:
                 )
             )
         return nic * pool.shape.chips * self.settings.rdma_efficiency
+
+    @property
+    def judged_promises(self) -> Promises:
+        """The promises as predictions are held against them: TTFT and E2E at P90 and P99 lowered by the tail margin."""
+        promises, margin = self.workload.promises, self.settings.tail_margin
+        if margin == 0.0:
+            return promises
+        tails = {name: getattr(promises, name) for name in TAILS}
+        return replace(promises, **{n: limit / (1.0 + margin) for n, limit in tails.items() if limit is not None})
 
     @property
     def layers(self) -> int:

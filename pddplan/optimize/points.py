@@ -143,6 +143,9 @@ class Points:
         count = self.problem.workload.classes.count
         if path.line is not None and line is None:  # no tier is left that could carry it
             return Route(path.id, {}, np.zeros(count), line=path.line, payload_bytes=np.zeros(count), coverage={})
+        decoding = [pool_id for pool_id, _ in pools if self._by_id[pool_id].role is not Role.PREFILL]
+        if any(self._cap(pool_id)[0] < 1 for pool_id in decoding):  # under this mix not even one sequence fits
+            return Route(path.id, {p: np.zeros(count) for p, _ in pools}, np.zeros(count))
         prefill: dict[str, PrefillState] = {}
         decode: dict[str, DecodePoint] = {}
         for pool_id, level in pools:
@@ -168,7 +171,7 @@ class Points:
         )
 
     def _coverage(self, result: PathResult) -> dict[str, Array]:
-        promises = self.problem.workload.promises
+        promises = self.problem.judged_promises
         found: dict[str, Array] = {}
         for latency, rows in ((result.ttft, ttft_rows(promises)), (result.e2e, e2e_rows(promises))):
             if rows:

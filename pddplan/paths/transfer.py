@@ -33,14 +33,17 @@ class TransferStage:
     """Mean of an extra exponential delay per transfer, outside our control."""
 
 
-def transfer_latency(stage: TransferStage, payload_bytes: Array, *, hidden_s: Array | float = 0.0) -> LatencySum:
+def transfer_latency(
+    stage: TransferStage, payload_bytes: Array, *, hidden_s: Array | float = 0.0, last_fraction: float = 0.0
+) -> LatencySum:
     """Time from the end of prefill until the last byte of the KV has arrived, on a shared line.
 
-    Formula:     T = max(z / min(r, C) + X - h, 0) + RTT/2 + N;
+    Formula:     T = max(z / min(r, C) + X - h, f z / min(r, C)) + RTT/2 + N;
                  X = 0 or, with chance p = shared_delay_probability, Exp(g z/C tail_factor(z) / p);  N ~ Exp(noise).
                  Beyond the hidden part h the tail has no memory, so the maximum is again an atom and the same tail.
     Parameters:  stage (C, r [bytes/s], g, RTT [s], noise [s]); payload_bytes z, shape (..., classes) [bytes];
-                 hidden_s h: the part of prefill during which earlier layers were already sent [s]
+                 hidden_s h: the part of prefill during which earlier layers were already sent [s];
+                 last_fraction f of the payload that cannot leave before prefill has ended (the last layer's)
     Returns:     LatencySum [s]; zero for a class with nothing to carry
     Raises:      nothing
     Holds when:  layers leave at an even pace during prefill; see hidden_prefill_s for h.
@@ -57,8 +60,8 @@ def transfer_latency(stage: TransferStage, payload_bytes: Array, *, hidden_s: Ar
     chance = np.where(sent & shared & (chance > 0), chance, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         tail = np.where(chance > 0, occupied * stage.tail_ratio * tail_factor(size, stage.effect) / chance, 0.0)
-    spare = np.maximum(np.asarray(hidden_s) - alone, 0.0)
-    shift = np.maximum(alone - hidden_s, 0.0) + np.where(sent, 0.5 * stage.rtt_s, 0.0)
+    spare = np.maximum(np.asarray(hidden_s) - alone * (1.0 - last_fraction), 0.0)
+    shift = np.maximum(alone - hidden_s, alone * last_fraction) + np.where(sent, 0.5 * stage.rtt_s, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         seen = np.where(spare > 0.0, np.where(tail > 0.0, np.exp(-spare / tail), 0.0), 1.0)
     terms = [Wait(chance * seen, tail)]

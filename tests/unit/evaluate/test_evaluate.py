@@ -45,6 +45,20 @@ def test_loads_by_hand(problem: Problem, plan: Plan) -> None:
     assert got.lines[0].utilization == pytest.approx(carried / (gbps_to_bytes_per_s(10) * 0.94), rel=1e-4)
 
 
+def test_a_tail_margin_judges_p90_and_p99_more_strictly_and_says_so(problem: Problem, plan: Plan) -> None:
+    p50, p99 = judged(problem, plan).ttft.p50, judged(problem, plan).ttft.p99
+    close = with_promises(problem, ttft_p50_s=p50 * 1.03, ttft_p99_s=p99 * 1.03)
+    assert judged(close, plan).keeps_promises
+    strict = replace(close, settings=replace(close.settings, tail_margin=0.05), memo={})
+    got = judged(strict, plan)
+    assert [v.limit for v in got.violations] == ["TTFT P99"]
+    assert got.violations[0].predicted == pytest.approx(p99 * 1.05)
+    assert got.ttft.p99 == pytest.approx(p99), "predictions are shown as they are"
+    assert any("margin of 5.0%" in note for note in got.notes)
+    assert strict.judged_promises.ttft_p99_s == pytest.approx(p99 * 1.03 / 1.05)
+    assert strict.judged_promises.ttft_p50_s == close.workload.promises.ttft_p50_s
+
+
 def test_shares_add_up(problem: Problem, plan: Plan) -> None:
     got = judged(problem, plan)
     assert sum(got.path_share.values()) == pytest.approx(1.0)

@@ -11,6 +11,7 @@ from pddplan.domain.plan import PathKind
 from pddplan.paths.first_token import DecodeStage, PrefillStage, first_token
 from pddplan.paths.latency import LatencySum
 from pddplan.paths.transfer import TransferStage, hidden_prefill_s, transfer_latency
+from pddplan.performance.prefill import exposed_transfer_s
 from pddplan.queueing import Wait
 
 SHARED = TransferStage(10.0, utilization=0.5, tail_ratio=1.0)
@@ -44,6 +45,17 @@ def test_what_overlaps_prefill_is_hidden_and_the_tail_keeps_its_law() -> None:
     wholly = transfer_latency(SHARED, np.array([50.0]), hidden_s=8.0)
     assert wholly.cdf(2.0) == pytest.approx(plain.cdf(10.0))
     assert wholly.cdf(0.0)[0] > 0
+
+
+def test_the_last_layer_cannot_hide_as_predict_says_too() -> None:
+    idle, payload = TransferStage(10.0), np.array([5.0, 50.0, 5000.0])
+    prefill = np.full(3, 6.0)
+    got = transfer_latency(
+        idle, payload, hidden_s=hidden_prefill_s(prefill, layers=60, overlap="layerwise"), last_fraction=1 / 60
+    )
+    alone = exposed_transfer_s(prefill_s=prefill, transfer_s=payload / 10.0, layers=60, overlap="layerwise")
+    assert got.mean_s == pytest.approx(alone)
+    assert got.mean_s[0] == pytest.approx(0.5 / 60)
 
 
 def test_layers_hide_all_but_the_last() -> None:
