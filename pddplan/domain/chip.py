@@ -40,6 +40,7 @@ class Chip:
     peak_flop_per_s: Mapping[str, float]
     """Dense peak per dtype (bf16, fp8, fp4, int8); a dtype that is missing is not supported."""
     memory_bytes: float
+    """Printed GB x 1e9. Memory is built in powers of two: a chip holds performance.memory.BINARY_CAPACITY as much."""
     memory_bandwidth_bytes_per_s: float
     scaleup_bytes_per_s: float
     scaleup_domain_chips: int

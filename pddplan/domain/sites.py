@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pddplan.domain.provenance import Provenance
+from pddplan.units import MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Line:
     """Share of the line rate left for payload; 0.941 = TCP over 1500-byte frames with timestamps."""
     tcp_flows: int = 32
     """Parallel TCP flows of ONE transfer: window and loss limit a transfer, the line rate limits all together."""
-    tcp_window_bytes: float = 6 * 2**20
+    tcp_window_bytes: float = 6 * MIB
     mss_bytes: float = 1448.0
     max_lines: int = 1
     background_fraction: float = 0.0

@@ -27,6 +27,7 @@ from pddplan.profiles.hf_fields import Fields, read_json
 from pddplan.profiles.hf_layers import block_words, layer_count, mixers
 from pddplan.profiles.hf_quantization import kv_dtype_of, weight_formats_of
 from pddplan.profiles.hf_recurrent import recurrent
+from pddplan.units import MILLION
 
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 """Where multimodal configs keep the language model."""
@@ -283,7 +284,7 @@ def _tower(config: Mapping[str, Any]) -> tuple[int, str | None]:
     gated = vision.get("hidden_act") == "silu" or "gemma4" in str(vision.get("model_type"))
     matrices = 3 if gated else 2
     count = layers * (4 * hidden * hidden + matrices * hidden * inner)
-    return count, f"the vision tower is counted as {count / 1e6:,.0f} million parameters, in bf16"
+    return count, f"the vision tower is counted as {count / MILLION:,.0f} million parameters, in bf16"
 
 
 def _provenance(source: str, assumed: Mapping[str, Any]) -> dict[str, Provenance]:
