@@ -235,7 +235,7 @@ def _extend_s(problem: Problem, plan: Plan, path: Path, states: States) -> Calla
     context = problem.workload.classes.input_tokens
     step_s = states.decode[pool.id].step_s
 
-    single = np.asarray(instance.decode_step_s(batch=np.ones_like(context), context_tokens=context), dtype=float)
+    single = problem.single_step_s(pool)
 
     def extend_s(tokens: Array) -> Array:
         alone = instance.decode_step_s(

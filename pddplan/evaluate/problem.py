@@ -137,6 +137,17 @@ class Problem:
         times: Array = self.memo[key]
         return times
 
+    def single_step_s(self, pool: Pool) -> Array:
+        """Decode step of one sequence of each class alone on an instance of the pool [s]."""
+        key = ("single step", *pool_kind(pool))
+        if key not in self.memo:
+            context = self.workload.classes.input_tokens
+            self.memo[key] = np.asarray(
+                self.instance_of(pool).decode_step_s(batch=np.ones_like(context), context_tokens=context), dtype=float
+            )
+        steps: Array = self.memo[key]
+        return steps
+
     def curve(self, pool: Pool, work: DecodeWork) -> StepCurve:
         """Step time of the pool's instance over all batches that its memory allows."""
         # whole tokens, so that near-equal mixes share a curve and the result does not depend on which came first
