@@ -13,6 +13,10 @@ HANDOVERS = ("one-shot", "catch-up")
 DISCIPLINES = ("fifo", "shortest-first")
 
 
+LARGEST = 1e15
+"""More seconds, tokens or bytes per second than this are a slip of the pen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How the serving system behaves around its pools and lines."""
@@ -48,8 +52,8 @@ class Settings:
                 raise DomainError(name, f"must be one of {', '.join(allowed)}", getattr(self, name))
         for spec in fields(self):
             value = getattr(self, spec.name)
-            if isinstance(value, float) and not 0 <= value < float("inf"):
-                raise DomainError(spec.name, "must be finite and not negative", value)
+            if isinstance(value, float) and not 0 <= value <= LARGEST:
+                raise DomainError(spec.name, f"must be finite and not negative, and at most {LARGEST:g}", value)
 
     def assumptions(self) -> tuple[Assumption, ...]:
         """What of these settings a result with a relay or a transfer leans on."""
