@@ -104,11 +104,11 @@ def _edit(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         (_edit("pools", 0, "instances", value=7), "has 7 instances in 'pools' but 5"),
         (_edit("record", "plan", "pools", 0, "site", value="mars"), "unknown site 'mars'"),
         (_edit("record", "plan", "pools", 0, "chip", value="abacus"), "unknown chip 'abacus'"),
-        (_edit("record", "plan", "pools", 0, "instances", value=-1), "negative count"),
+        (_edit("record", "plan", "pools", 0, "instances", value=-1), "counts must lie"),
         (_edit("record", "plan", "paths", 0, "decode", value="x"), "unknown pool 'x'"),
         (_edit("record", "plan", "paths", 0, "line", value="x"), "unknown line 'x'"),
         (_edit("record", "plan", "share", value=[[1.0, 1.0]]), "shares must be 2 x 2 numbers"),
-        (_edit("record", "plan", "share", 0, 0, value=-1.0), "shares must be"),
+        (_edit("record", "plan", "share", 0, 0, value=-1.0), "shares of each class"),
         (_edit("record", "plan", "rate_rps", value=0), "rate_rps must be finite"),
         (
             _edit("record", "inputs", "llm", "hidden", value="wide"),
