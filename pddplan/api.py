@@ -196,7 +196,10 @@ def compared(
                 topology=allowed,
                 objective=same_rate,
                 limits=replace(
-                    bounds, time_limit_s=min(bounds.time_limit_s, COMPARISON_S), max_nodes=COMPARISON_NODES
+                    bounds,
+                    time_limit_s=min(bounds.time_limit_s, COMPARISON_S),
+                    max_nodes=COMPARISON_NODES,
+                    prove_shapes=False,
                 ),
                 shapes=shapes,
                 relax=False,

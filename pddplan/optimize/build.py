@@ -68,8 +68,10 @@ def build(
     able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
     cost = {pool.id: _instance_cost(problem, pool) for pool in able}
     considered = _undominated(problem, able, alone, cost)
-    few = set() if limits.every_shape else {pool.id for pool in _few_shapes(problem, able, alone, cost)}
-    pools = tuple(pool for pool in considered if limits.every_shape or pool.id in few or pool.id in also)
+    pools = considered
+    if not limits.every_shape:
+        few = {pool.id for pool in _undominated(problem, _few_shapes(problem, able, alone, cost), alone, cost)}
+        pools = tuple(pool for pool in able if pool.id in few or pool.id in also)
     bound = math.inf
     ways = with_relay_ways(ways_of(problem.sites, topology, pools), pools)
     if path_count(topology, pools, ways) > MOST_PATHS:
@@ -90,10 +92,18 @@ def build(
     return points
 
 
-def over_all_shapes(
-    problem: Problem, topology: Topology, points: Points, *, objective: Objective, limits: Limits, time_limit_s: float
+def all_shapes(
+    problem: Problem,
+    topology: Topology,
+    points: Points,
+    *,
+    objective: Objective,
+    limits: Limits,
+    time_limit_s: float,
 ) -> Reduced | None:
     """What no plan of any shapes exceeds, and the shapes that would reach it; None where that is too large to ask."""
+    alone = first_mix(problem, points.considered, ())
+    cost = {pool.id: _instance_cost(problem, pool) for pool in points.considered}
     pools = points.considered
     ways = with_relay_ways(ways_of(problem.sites, topology, pools), pools)
     weight = problem.workload.classes.weight
@@ -106,8 +116,8 @@ def over_all_shapes(
         pools,
         ways=ways,
         options=_options(problem, used_lines, limits),
-        mix=first_mix(problem, pools, ()),
-        cost={pool.id: _instance_cost(problem, pool) for pool in pools},
+        mix=alone,
+        cost=cost,
         ceiling=min(limits.max_utilization, BUSIEST),
         rate_rps=highest,
         most_requests=objective.kind == "rps",
@@ -340,14 +350,13 @@ def _owned(problem: Problem, pools: Sequence[Pool]) -> tuple[OwnedChips, ...]:
     return tuple(found)
 
 
-def _undominated(
-    problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]
-) -> tuple[Pool, ...]:
+def _undominated(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
     """Leave out pools that another of the same site and role beats in price, speed and footprint."""
     kept: list[Pool] = []
+    speed = {pool.id: _decode_figures(problem, pool, mix) for pool in pools if pool.role is not Role.PREFILL}
     for pool in pools:
         rivals = [p for p in pools if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]
-        if not any(_beats(problem, rival, pool, mix, cost) for rival in rivals):
+        if not any(_beats(problem, rival, pool, speed, cost) for rival in rivals):
             kept.append(pool)
     return tuple(kept)
 
@@ -406,7 +415,9 @@ def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple
     return per_request, latency, float(pool.shape.chips)
 
 
-def _beats(problem: Problem, one: Pool, other: Pool, mix: Mix, cost: Mapping[str, float]) -> bool:
+def _beats(
+    problem: Problem, one: Pool, other: Pool, speed: Mapping[str, tuple[float, float, float]], cost: Mapping[str, float]
+) -> bool:
     """True when ``one`` can always stand in for ``other``; of equals the first by id wins."""
     site = problem.sites.sites[one.site]
     limited = site.chips[one.chip].max_chips is not None or site.chips[one.chip].owned_chips > 0
@@ -425,7 +436,7 @@ def _beats(problem: Problem, one: Pool, other: Pool, mix: Mix, cost: Mapping[str
             return False
         pairs += [(float(first.sum()), float(second.sum())), (-servers[0], -servers[1])]
     if one.role is not Role.PREFILL:
-        speed_one, speed_other = (_decode_figures(problem, p, mix) for p in (one, other))
+        speed_one, speed_other = speed[one.id], speed[other.id]
         if any(a > b for a, b in zip(speed_one, speed_other, strict=True)):
             return False
         pairs += list(zip(speed_one, speed_other, strict=True))

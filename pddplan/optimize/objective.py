@@ -79,6 +79,8 @@ class Limits:
     """Cells looked at before the search stops with what it has."""
     every_shape: bool = False
     """Look at every shape of an instance, not only the few that promise most."""
+    prove_shapes: bool = True
+    """Bound the plans of all shapes as well, and look at those that the bound would use."""
 
     def check(self) -> None:
         """Raise InputError naming every limit that makes no sense."""

@@ -145,7 +145,8 @@ class Points:
             return Route(path.id, {}, np.zeros(count), line=path.line, payload_bytes=np.zeros(count), coverage={})
         decoding = [pool_id for pool_id, _ in pools if self._by_id[pool_id].role is not Role.PREFILL]
         if any(self._cap(pool_id)[0] < 1 for pool_id in decoding):  # under this mix not even one sequence fits
-            return Route(path.id, {p: np.zeros(count) for p, _ in pools}, np.zeros(count))
+            nothing = {promise.name: np.zeros(count) for promise in self.data.promises}
+            return Route(path.id, {p: np.zeros(count) for p, _ in pools}, np.zeros(count), coverage=nothing)
         prefill: dict[str, PrefillState] = {}
         decode: dict[str, DecodePoint] = {}
         for pool_id, level in pools:

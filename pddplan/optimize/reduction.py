@@ -120,7 +120,7 @@ def reduce_candidates(
     for pool_id, terms in load.items():
         for variable, work in terms:
             spent[variable] = spent.get(variable, 0.0) + work * numbers.cost[pool_id] / KILO
-    for variable, price in (_tiers(program, options, lines) if whole else _by_the_byte(options, lines)):
+    for variable, price in _tiers(program, options, lines) if whole else _by_the_byte(options, lines):
         spent[variable] = spent.get(variable, 0.0) + price / KILO
     total = pulp.LpAffineExpression(spent)
     program += (1.0 * rate) if most_requests else total

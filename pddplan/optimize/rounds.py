@@ -6,15 +6,18 @@ import math
 import time
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from pddplan.domain.outcome import Outcome, SolverReport
 from pddplan.domain.plan import Plan
 from pddplan.errors import SolverError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import build, with_mix
+from pddplan.optimize.build import all_shapes, build, with_mix
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points, mix_of_plan
+from pddplan.optimize.reduction import Reduced
 from pddplan.optimize.repair import smaller_fleet
 from pddplan.optimize.search import Search, SearchResult
 from pddplan.optimize.solution import plan_of
@@ -27,6 +30,10 @@ MOST_ROUNDS = 6
 ROUNDS_AFTER_PLAN = 2
 NODES_AFTER_PLAN = 20
 """Once a plan is found, further rounds only look whether its own mix of traffic allows a better one."""
+SHARE_FOR_SHAPES = 0.2
+"""Of the time left, what the program over all shapes may take."""
+_ANY = 0.01
+"""Searches that stop at their first plan need no proof over shapes."""
 SAME_WORK = 0.01
 SAME_TAIL = 0.02
 """Mixes whose work and uncovered tails differ by less than these fractions need no further round."""
@@ -57,14 +64,113 @@ class NothingFound:
 def search_plans(
     problem: Problem, topology: Topology, *, objective: Objective, limits: Limits, shapes: Shapes
 ) -> Found | NothingFound:
-    """Best plan of a topology, evaluated by the one evaluator; never one that breaks a promise there."""
+    """Best plan of a topology, evaluated by the one evaluator; never one that breaks a promise there.
+
+    The few shapes that promise most are searched first. Then a program over all shapes says how much better any plan
+    could be, and which shapes such a plan would use: these are searched as well.
+    """
     started = time.perf_counter()
     points = build(problem, topology, objective=objective, limits=limits, shapes=shapes)
     if points is None:
         return NothingFound(proven=True, why=f"topology {topology.name} has no path here ({topology.about})")
+    found = _in_rounds(problem, topology, points, objective=objective, limits=limits, started=started)
+    if limits.gap >= 1 - _ANY:
+        return found
+    return _over_all_shapes(
+        problem, topology, points, found, objective=objective, limits=limits, shapes=shapes, started=started
+    )
+
+
+def _over_all_shapes(
+    problem: Problem,
+    topology: Topology,
+    points: Points,
+    found: Found | NothingFound,
+    *,
+    objective: Objective,
+    limits: Limits,
+    shapes: Shapes,
+    started: float,
+) -> Found | NothingFound:
+    """Bound what any shapes could give, look at those that would give it, and say what was proven over which shapes."""
+    left_out = len(points.considered) > len(points.pools)
+    gap: float | None = None
+    if isinstance(found, Found) and found.outcome.solver is not None and not left_out:
+        gap = found.outcome.solver.gap
+    remaining = limits.time_limit_s - (time.perf_counter() - started)
+    asked = limits.prove_shapes and left_out and (objective.kind == "rps" or search_objective(objective) == "cost")
+    over_all = None
+    if asked and remaining > _LEAST_TIME_S:
+        over_all = all_shapes(
+            problem,
+            topology,
+            points,
+            objective=objective,
+            limits=limits,
+            time_limit_s=SHARE_FOR_SHAPES * remaining,
+        )
+    if over_all is not None and (over_all.cost_bound is not None or over_all.rate_bound_rps is not None):
+        gap = _gap_over_all(over_all, found, objective)
+        more = over_all.pools - {pool.id for pool in points.pools}
+        if more and (gap is None or gap > limits.gap):
+            wider = build(problem, topology, objective=objective, limits=limits, shapes=shapes, also=more)
+            if wider is not None and math.isinf(wider.bound):
+                start = (_in_terms_of(wider, found),) if isinstance(found, Found) else ()
+                again = _in_rounds(
+                    problem, topology, wider, objective=objective, limits=limits, started=started, start=start
+                )
+                points = wider
+                if isinstance(again, Found) and (
+                    not isinstance(found, Found) or _better(again.outcome, found.outcome, objective)
+                ):
+                    found = again
+                gap = _gap_over_all(over_all, found, objective)
+    if isinstance(found, NothingFound):
+        return found
+    solver = found.outcome.solver
+    if solver is None:
+        return found
+    report = replace(
+        solver, shapes_searched=len(points.pools), shapes_possible=len(points.considered), gap_over_all=gap
+    )
+    return replace(found, outcome=replace(found.outcome, solver=report))
+
+
+def _gap_over_all(over_all: Reduced, found: Found | NothingFound, objective: Objective) -> float | None:
+    """How much better than the plan found any plan of any shapes can be, as a fraction."""
+    if isinstance(found, NothingFound):
+        return None
+    if objective.kind == "rps":
+        bound, value = over_all.rate_bound_rps, found.outcome.plan.rate_rps
+        return max(bound / value - 1.0, 0.0) if bound is not None and value > 0 else None
+    cost = found.outcome.cost.monthly_total
+    return max(1.0 - over_all.cost_bound / cost, 0.0) if over_all.cost_bound is not None and cost > 0 else None
+
+
+def _in_terms_of(points: Points, found: Found) -> Candidate:
+    """A plan of fewer candidates as one of more."""
+    row_of = {path.id: row for row, path in enumerate(points.paths)}
+    flow = np.zeros((points.path_count, found.candidate.flow.shape[1]))
+    for path, flows in zip(found.points.paths, found.candidate.flow, strict=True):
+        if path.id in row_of:
+            flow[row_of[path.id]] = flows
+    counts = {pool.id: found.candidate.instances.get(pool.id, 0) for pool in points.pools}
+    return replace(found.candidate, instances=counts, flow=flow, levels=None)
+
+
+def _in_rounds(
+    problem: Problem,
+    topology: Topology,
+    points: Points,
+    *,
+    objective: Objective,
+    limits: Limits,
+    started: float,
+    start: tuple[Candidate, ...] = (),
+) -> Found | NothingFound:
+    """Search, bring the mix of traffic up to date from the plan found, and search again until nothing moves."""
     best: Found | None = None
     last_value = math.nan
-    start: tuple[Candidate, ...] = ()
     last: Found | None = None
     further = 0
     for _ in range(MOST_ROUNDS):

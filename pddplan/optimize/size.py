@@ -84,6 +84,7 @@ def baseline(
             time_limit_s=min(limits.time_limit_s, MOST_TIME_FOR_BASELINE_S),
             max_nodes=min(limits.max_nodes, nodes),
             every_shape=nodes == 0,
+            prove_shapes=False,
         )
         try:
             found = size(problem, topology="colocated", objective=goal, limits=bounded, shapes=shapes, relax=False)
@@ -102,6 +103,7 @@ def one_site(problem: Problem, outcome: Outcome, *, limits: Limits = DEFAULT_LIM
         limits,
         time_limit_s=min(limits.time_limit_s, MOST_TIME_FOR_BASELINE_S),
         max_nodes=min(limits.max_nodes, NODES_FOR_BASELINE),
+        prove_shapes=False,
     )
     goal = Objective(kind="cost", rate_rps=outcome.plan.rate_rps)
     try:

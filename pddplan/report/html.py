@@ -16,6 +16,7 @@ from pddplan.report.html_studies import (
 from pddplan.report.numbers import count, money, percent, quantity, seconds, short
 from pddplan.report.page import Arrow, Box, text
 from pddplan.report.page_charts import Spot
+from pddplan.report.proof import proof
 from pddplan.report.verdict import chips_in, compare, weakest_basis
 from pddplan.sizing import Sizing
 from pddplan.studies.in_full import Studies, studies_of
@@ -238,12 +239,8 @@ def _certainty(sizing: Sizing, asked: Sequence[str]) -> str:
     if weakest is not None:
         words.append(f"The weakest numbers are {weakest.label}.")
     if outcome.solver is not None:
-        gap = (
-            f"no plan can be more than {percent(outcome.solver.gap)} better"
-            if outcome.solver.gap > 0
-            else "proven best"
-        )
-        words.append(f"{outcome.solver.name}: {outcome.solver.status}, {gap} under these formulas.")
+        solver = outcome.solver
+        words.append(f"{solver.name}: {solver.status}, {proof(solver)} under these formulas.")
     words += [n for n in outcome.notes if not n.startswith("TTFT counts")]
     words += [*sizing.remarks, *asked]
     return "".join(f"<p>{text(word)}</p>" for word in words)

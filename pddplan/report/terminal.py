@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pddplan.domain.outcome import Outcome, Percentiles, PoolLoad
 from pddplan.domain.plan import Pool, Role
 from pddplan.report.numbers import bar, count, money, percent, plain_text, quantity, seconds, short
+from pddplan.report.proof import proof
 from pddplan.report.text_table import MAX_WIDTH, MIN_WIDTH, Column, Paint, paragraph, table
 from pddplan.report.verdict import chips_in, compare, cost_of_line, cost_of_pool, weakest_basis
 from pddplan.sizing import Sizing
@@ -327,10 +328,7 @@ def _certainty(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     texts += [r for r in sizing.remarks if "0 % hit rate" not in r]
     if outcome.solver is not None:
         solver = outcome.solver
-        gap = (
-            f"no plan can be more than {percent(solver.gap)} better" if solver.gap > 0 else "proven to be the best plan"
-        )
-        texts.append(f"{solver.name}: {solver.status}, {gap} under these formulas; {seconds(solver.seconds)}")
+        texts.append(f"{solver.name}: {solver.status}, {proof(solver)} under these formulas; {seconds(solver.seconds)}")
     texts.append("check it: pddplan size --out plan.json; pddplan simulate plan.json shows it under random load,")
     texts.append("pddplan bcr sure --plan plan.json what the assumptions below can do to cost and BCR")
     lines = [paint.bold("HOW SURE")]
