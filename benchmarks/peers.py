@@ -23,6 +23,7 @@ from pathlib import Path
 
 from peers_questions import (
     HEADLINE,
+    INPUT_TOKENS,
     Question,
     ask_peer,
     kv_dtype_of,
@@ -36,10 +37,12 @@ from peers_questions import (
     same_layout,
 )
 from peers_spent import Growth, Spent, median_run, run
-from peers_text import ANSWERS_READ, HEAD, MEASURED_READ, SPEED_READ
+from peers_text import ANSWERS_READ, HEAD, MEASURED_READ, SPEED_READ, expert_prefill_read
 
+from pddplan.errors import InputError
 from pddplan.units import KILO, MS_PER_S
 
+PARTS = ("speed", "volume", "answers", "measured", "growth")
 ROWS = (10_000, 30_000, 100_000, 300_000)
 REPLAYED = (100_000, 1_000_000)
 MISSING = "The peer is not installed here, so only our side is given."
@@ -56,6 +59,7 @@ def main() -> None:
     parser.add_argument("--peer-repeats", type=int, default=1, help="the peer's runs per median (default 1)")
     parser.add_argument("--per-group", type=int, default=6, help="measured configurations per model, chip and format")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the trace that is imported whole")
+    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS, help="measure these; others as kept")
     parser.add_argument("--kept-only", action="store_true", help="do not ask the peer what --results does not hold")
     parser.add_argument("--write", type=Path, help="write the page here, too")
     asked = parser.parse_args()
@@ -65,9 +69,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         results = asked.results or folder / "results"
+        results.mkdir(parents=True, exist_ok=True)
         # whole programs first, while this process is small: a child's peak counts its parent's
-        programs = list(_speed(peer, folder, asked)) + list(_volume(folder, asked.rows))
-        page = [*programs, *_answers(asker, results, folder), *_measured(asker, results, asked), *_growth(folder)]
+        parts = {
+            "speed": lambda: _speed(peer, folder, asked),
+            "volume": lambda: _volume(folder, asked.rows),
+            "answers": lambda: _answers(asker, results, folder),
+            "measured": lambda: _measured(asker, results, asked),
+            "growth": lambda: _growth(folder),
+        }
+        page: list[str] = []
+        for name, measure in parts.items():
+            kept = results / f"{name}.md"
+            if name in asked.parts:
+                kept.write_text("\n".join(measure()), encoding="utf-8")
+            page += kept.read_text(encoding="utf-8").split("\n") if kept.exists() else []
     text = "\n".join([*HEAD, *page]) + "\n"
     print(text)
     if asked.write:
@@ -166,7 +182,7 @@ def _growth(folder: Path) -> Lines:
         "",
         "## How our cost grows",
         "",
-        "Processor time of the Python API, medians over three drawn questions (2 sites, 4 kinds of chips, 16 classes,",
+        "Processor time of the Python API, medians over drawn questions (2 sites, 4 kinds of chips, 16 classes,",
         "any topology) with one axis growing; time ~ size^p. The second exponent is that of the last doubling or so,",
         "where start-up weighs least.",
         "",
@@ -194,7 +210,9 @@ def _growth(folder: Path) -> Lines:
 
 def _answers(peer: Path | None, results: Path, folder: Path) -> Lines:
     """Plans side by side, and both speed models on the peer's own layout."""
-    plans, layouts = [], []
+    plans: list[str] = []
+    layouts: list[str] = []
+    experts: tuple[str, ...] = ()
     for q in questions():
         kept = ask_peer(peer, q, results)
         rows = peer_rows(kept, "disagg") if kept else []
@@ -210,6 +228,8 @@ def _answers(peer: Path | None, results: Path, folder: Path) -> Lines:
             plans.append("| | peer | not asked | | | | |")
         if rows:
             layouts.append(_layout_row(q, rows[0]))
+        if rows and q.name == "deepseek-v3-h100-sxm":
+            experts = _expert_prefill(q, rows[0])
     yield from (
         "",
         "## The same questions, side by side",
@@ -232,6 +252,7 @@ def _answers(peer: Path | None, results: Path, folder: Path) -> Lines:
         "| model, chips | prefill requests/s per instance | ratio | batch | decode step, ms | ratio |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
         *layouts,
+        *experts,
         *ANSWERS_READ,
     )
 
@@ -254,8 +275,6 @@ def _plan_row(q: Question, planner: str, answer: object, together: float | None)
 
 
 def _layout_row(q: Question, row: dict[str, str]) -> str:
-    from pddplan.errors import InputError
-
     try:
         both = same_layout(row, q)
     except InputError as error:
@@ -265,6 +284,16 @@ def _layout_row(q: Question, row: dict[str, str]) -> str:
         f"| {q.llm}, {q.chip} | {rps[0]:.2f} : {rps[1]:.2f} | {rps[0] / rps[1]:.2f} | {both.batch} "
         f"| {step[0] * MS_PER_S:.1f} : {step[1] * MS_PER_S:.1f} | {step[0] / step[1]:.2f} |"
     )
+
+
+def _expert_prefill(q: Question, row: dict[str, str]) -> tuple[str, ...]:
+    try:
+        both = same_layout(row, q)
+    except InputError:
+        return ()
+    chips = float(row["(p)tp"]) * float(row["(p)pp"]) * float(row["(p)dp"])
+    ours, theirs = (rate * INPUT_TOKENS / chips for rate in both.prefill_rps)
+    return expert_prefill_read(ours, theirs)
 
 
 def _measured(peer: Path | None, results: Path, asked: argparse.Namespace) -> Lines:

@@ -21,18 +21,19 @@ from peers_spent import Growth, growth
 if TYPE_CHECKING:
     from pddplan.evaluate.problem import Problem
 
-SEEDS = (1, 2, 3)
+SEEDS = (1, 2)
 BLOCK_TOKENS = 512
 TURNS = 8
 SLICES = 8
 """Mélange splits every bucket of requests into so many slices, each served by one kind of chip."""
 ILP_SECONDS = 60
+SEARCH_SECONDS = 30.0
 
 
 def size_growth(topology: str = "any") -> Iterator[Growth]:
     """Exponents of ``optimize.size`` along each axis; the other two stay where they are."""
     base = {"sites": 2, "chips": 4, "classes": 16}
-    axes = {"classes": (16, 64, 256, 1024), "sites": (2, 4, 8), "chips": (2, 4, 8, 16)}
+    axes = {"classes": (16, 64, 256), "sites": (2, 4, 8), "chips": (2, 4, 8)}
     for axis, sizes in axes.items():
         yield growth(
             axis,
@@ -50,14 +51,14 @@ def _size_cpu_s(*, sites: int, chips: int, classes: int, seed: int, topology: st
     from pddplan.errors import PddplanError
     from pddplan.optimize import Limits, Objective, size
 
-    problem = _patient(question(sites, chips, classes=classes, rate_rps=200.0, seed=seed))
+    problem = _patient(question(sites, chips, classes=classes, rate_rps=40.0, seed=seed))
     start = time.process_time()
     try:
         size(
             problem,
             topology=topology,
-            objective=Objective("cost", rate_rps=200.0),
-            limits=Limits(time_limit_s=60.0),
+            objective=Objective("cost", rate_rps=40.0),
+            limits=Limits(time_limit_s=SEARCH_SECONDS),
             shapes=lambda _chip, _role: [Shape(tp=8)],
         )
     except PddplanError as error:

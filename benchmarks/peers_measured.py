@@ -129,7 +129,7 @@ def peer_estimates(python: Path, asked: Sequence[dict[str, Any]]) -> list[dict[s
 
 def our_estimates(rows: Iterable[Mapping[str, str]]) -> list[float | None]:
     """Our predictions of measured rows [s]."""
-    import pddplan
+    from pddplan.api import predict_table
 
     listed = list(rows)
     text = io.StringIO()
@@ -139,7 +139,7 @@ def our_estimates(rows: Iterable[Mapping[str, str]]) -> list[float | None]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         path.write_text(text.getvalue(), encoding="utf-8")
-        return [p.value for p in pddplan.predict_table(path)]
+        return [p.value for p in predict_table(path)]
 
 
 def scores(
