@@ -31,6 +31,7 @@ from pddplan.files import read_text
 from pddplan.units import GIGA, TERA, gbps_to_bytes_per_s
 
 MAX_FILE_BYTES = 8_000_000
+LARGEST_COUNT = 10**9
 BLANKS = frozenset(("", "nan", "none", "null", "n/a", "na", "-", "?", "unknown"))
 """Cells that say nothing."""
 _PEAK_COLUMNS = {
@@ -73,6 +74,19 @@ class _Row:
             )
             return 1.0
         return default
+
+
+    def count(self, *names: str, default: float | None = None) -> int:
+        """A whole number: at least 1, or at least 0 where the column may be left out."""
+        value, least = self.number(*names, default=default), 1 if default is None else 0
+        if value != int(value) or not least <= value <= LARGEST_COUNT:
+            self.problems.add(
+                f"{names[0]} must be a whole number from {least} to {LARGEST_COUNT:,}, got {value:g}",
+                fix="copy it from the model's config",
+                where=f"{self.where}: {names[0]}",
+            )
+            return 1
+        return int(value)
 
 
 def read_table(path: Path) -> list[tuple[str, dict[str, str | None]]]:
@@ -131,42 +145,42 @@ def llm_from_row(values: Mapping[str, str | None], *, where: str, problems: Prob
     """A model from one row of architecture numbers; faults go to ``problems``."""
     row = _Row(values, where, problems)
     name = row.text("model", "id")
-    layers, hidden = int(row.number("n_layers")), int(row.number("hidden"))
-    heads, kv_heads = int(row.number("n_heads")), int(row.number("n_kv_heads"))
-    head_dim = int(row.number("head_dim", default=0.0)) or hidden // max(heads, 1)
+    layers, hidden = row.count("n_layers"), row.count("hidden")
+    heads, kv_heads = row.count("n_heads"), row.count("n_kv_heads")
+    head_dim = row.count("head_dim", default=0.0) or hidden // max(heads, 1)
     gated = bool(row.number("gated_mlp", default=1.0))
     kind = row.text("attn").lower() or "gqa"
     if kind not in ("gqa", "mha", "mqa", "mla"):
         problems.add(
             f"attention {kind!r} is unknown in a table", fix="use gqa, mha, mqa or mla, or a profile", where=where
         )
-    window = int(row.number("sliding_window", default=0.0)) or None
-    full_layers = int(row.number("full_attn_layers", default=float(layers)))
+    window = row.count("sliding_window", default=0.0) or None
+    full_layers = row.count("full_attn_layers", default=float(layers))
     full: Attention
     local: Attention
     if kind == "mla":
         full = local = LatentAttention(
             heads=heads,
-            kv_lora_rank=int(row.number("kv_lora_rank")),
-            rope_dim=int(row.number("qk_rope_dim")),
-            nope_dim=int(row.number("qk_nope_dim")),
-            v_dim=int(row.number("v_head_dim")),
-            q_lora_rank=int(row.number("q_lora_rank", default=0.0)) or None,
+            kv_lora_rank=row.count("kv_lora_rank"),
+            rope_dim=row.count("qk_rope_dim"),
+            nope_dim=row.count("qk_nope_dim"),
+            v_dim=row.count("v_head_dim"),
+            q_lora_rank=row.count("q_lora_rank", default=0.0) or None,
         )
     else:
         full = GroupedAttention(heads=heads, kv_heads=kv_heads, head_dim=head_dim, v_head_dim=head_dim)
         local = GroupedAttention(heads=heads, kv_heads=kv_heads, head_dim=head_dim, v_head_dim=head_dim, window=window)
-    experts = int(row.number("n_experts", default=0.0))
+    experts = row.count("n_experts", default=0.0)
     dense_layers, every = layers, 1
     moe: FeedForward | None = None
     if experts:
-        every = max(int(row.number("moe_every", default=1.0)), 1)
-        dense_layers = int(row.number("n_dense_layers", default=0.0))
+        every = max(row.count("moe_every", default=1.0), 1)
+        dense_layers = row.count("n_dense_layers", default=0.0)
         dense_layers += (layers - dense_layers) - -(-(layers - dense_layers) // every)
         moe = MoeFeedForward(
             experts=experts,
-            top_k=int(row.number("experts_per_tok")),
-            expert_width=int(row.number("moe_inter")),
+            top_k=row.count("experts_per_tok"),
+            expert_width=row.count("moe_inter"),
             shared_width=int(row.number("n_shared_experts", default=0.0) * row.number("shared_inter", default=0.0)),
             gated=gated,
         )
@@ -187,7 +201,7 @@ def llm_from_row(values: Mapping[str, str | None], *, where: str, problems: Prob
         name=name,
         family=kind,
         hidden=hidden,
-        vocab=int(row.number("vocab")),
+        vocab=row.count("vocab"),
         tied_embeddings=bool(row.number("tied_embed", default=0.0)),
         layers=tuple(groups),
         weights=WeightFormats(bf16, bf16, bf16, bf16, bf16, bf16),

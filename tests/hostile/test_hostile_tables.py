@@ -36,3 +36,16 @@ def test_notes_may_say_anything(survives: Survives, note: dict[str, str], split:
 @pytest.mark.parametrize("what", ["empty", "high bytes", "UTF-16", "NUL bytes", "a word", "ten megabytes of commas"])
 def test_odd_files_are_refused_in_words(survives: Survives, what: str) -> None:
     assert "fix: " in survives("predict.csv", monsters()[what]())
+
+
+@pytest.mark.parametrize("column", ["n_layers", "hidden", "n_heads", "n_kv_heads", "head_dim", "vocab"])
+@pytest.mark.parametrize("size", ["0.5", "0", "-1", "1e12", "nan"])
+def test_half_a_head_is_no_head(survives: Survives, column: str, size: str) -> None:
+    header = "model,n_layers,hidden,n_heads,n_kv_heads,head_dim,ffn_inter,vocab"
+    values = dict(zip(header.split(","), ["m1", "32", "4096", "32", "8", "128", "14336", "32000"], strict=True))
+    values[column] = size
+    said = survives("chips-and-models.csv", f"{header}\n{','.join(values.values())}\n".encode())
+    if column == "head_dim" and size in ("0", "nan"):
+        assert said == ""  # as if left out: hidden / heads
+    else:
+        assert column in said
