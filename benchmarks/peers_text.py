@@ -33,6 +33,8 @@ ANSWERS_READ = (
     "- **Speed of chips.** The peer adds up measured kernels of one engine release. Ours is one closed form for all",
     "  chips and models, fitted to measurements of several engines and releases; [validation.md](validation.md) has",
     "  its errors on what was left out of the fit. The second table shows this alone, without search and margins.",
+    "- **Memory.** Where a row says that a layout is not possible, our memory formula leaves a share of each chip to",
+    "  the engine, activations and graphs, and the peer fills it nearer to the brim (70B at 16 bits on one H200).",
     "- **Transfer.** The peer moves the KV cache for free. Ours pays the wire between the pools; it is part of TTFT.",
     "- **Rounding of layouts.** The peer repeats one replica (so many prefill and decode workers) as a whole; ours",
     "  chooses both counts freely, so chips left over by whole replicas can work.",
@@ -52,7 +54,7 @@ def expert_prefill_read(ours: float, theirs: float) -> tuple[str, ...]:
     return (
         "",
         f"For deepseek-v3 on h100-sxm the prefill rates above are {ours:,.0f} (ours) and {theirs:,.0f} (the peer's)",
-        "input tokens per second and chip. DeepSeek's own average over a day (32 H800, EP32, cached tokens left out) is",
+        "input tokens per second and chip. DeepSeek's own daily average (32 H800, EP32, cached tokens left out) is",
         f"about {fleet:,.0f}: {closer} is closer there.",
     )
 
