@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pddplan.files import write_atomically
-from pddplan.performance.calibration import Fit
+from pddplan.performance.calibration import ENGINE_NUMBERS, Fit
 from pddplan.performance.efficiency import NUMBERS
 
 DIGITS = 4
@@ -38,7 +38,12 @@ STACKS: dict[str, tuple[str, str | None, str]] = {
     "graphs-2025": ("engines since 2025", None, "{since: 2025-01}"),
     "operators": ("sums of operator times", None, "{}"),
     "eager-vllm": ("vLLM before mid 2024", "eager-2023", "{engines: [vllm], until: 2024-06}"),
-    "eager-generic": ("DistServe, DeepSpeed and other eager engines", "eager-2023", "{engines: [eager]}"),
+    "eager-generic": ("DeepSpeed and other interpreted engines", "eager-2023", "{engines: [eager]}"),
+    "eager-compiled": (
+        "DistServe, FasterTransformer and other compiled engines without graphs",
+        "eager-2023",
+        "{engines: [compiled], until: 2025-01}",
+    ),
     "vllm-2024": ("vLLM of 2024", "graphs-2024", "{engines: [vllm], since: 2024-06, until: 2025-01}"),
     "vllm-2025": ("vLLM since 2025", "graphs-2025", "{engines: [vllm], since: 2025-01}"),
     "sglang-2025": ("SGLang since 2025", "graphs-2025", "{engines: [sglang], since: 2025-01}"),
@@ -48,8 +53,6 @@ STACKS: dict[str, tuple[str, str | None, str]] = {
     "operators-vllm": ("sums of vLLM operator times", "operators", "{engines: [vllm]}"),
     "operators-sglang": ("sums of SGLang operator times", "operators", "{engines: [sglang]}"),
 }
-NO_ENGINE = ("step_overhead_s", "sequence_overhead_s", "prefill_overhead_s")
-"""Zero where operators are added up."""
 
 
 def write_layers(result: Fit, folder: Path) -> None:
@@ -76,10 +79,11 @@ def write_layers(result: Fit, folder: Path) -> None:
         _write(folder / f"chip-{chip}.yaml", " ".join(members), "chip", applies=applies, numbers=_kept(factors))
     for stack, (title, parent, applies) in STACKS.items():
         factors = {}
-        engine = next((e for e in ("vllm", "sglang", "trtllm") if e in stack), "")
+        engine = next((e for e in ("vllm", "sglang", "trtllm", "compiled") if e in stack), "")
         for p in result.parameters:
             factor = result.factor(p.name, "stack", stack)
             factor *= result.factor(p.name, "engine", engine) if engine else 1.0
+            factor *= result.factor(p.name, "compiled", engine) if engine else 1.0
             if parent is None:
                 factor *= result.factor(p.name, "era", stack) * result.factor(p.name, "kernels", stack)
             if stack == "operators":
@@ -87,9 +91,9 @@ def write_layers(result: Fit, folder: Path) -> None:
             factors[p.name] = factor
         numbers = _kept(factors)
         if stack.startswith("operators"):
-            numbers = {k: v for k, v in numbers.items() if k not in NO_ENGINE}
+            numbers = {k: v for k, v in numbers.items() if k not in ENGINE_NUMBERS}
         if stack == "operators":
-            numbers |= dict.fromkeys(NO_ENGINE, ("value", 0.0, "fit"))
+            numbers |= dict.fromkeys(ENGINE_NUMBERS, ("value", 0.0, "fit"))
         _write(folder / f"{stack}.yaml", title, "stack", parent=parent, applies=applies, numbers=numbers)
 
 

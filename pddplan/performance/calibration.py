@@ -86,6 +86,15 @@ class Observations:
         )
 
 
+ENGINE_NUMBERS = (
+    "step_overhead_s",
+    "sequence_overhead_s",
+    "prefill_overhead_s",
+    "query_norm_overhead_s",
+    "quantise_overhead_s",
+)
+"""Numbers that sums of operators do not hold."""
+
 PART_TERMS: Mapping[str, Callable[[PassTime], Array]] = {
     "gemm": lambda t: t.gemm,
     "attn": lambda t: t.attention,
@@ -307,7 +316,7 @@ def _view(
             logarithm = sum(padded[index] for index in rows)
             value = np.exp(logarithm + (STEP if name == bumped else 0.0))
             view[name] = np.minimum(value, HIGHEST_SHARE) if name in SHARES else value
-        for name in ("step_overhead_s", "sequence_overhead_s", "prefill_overhead_s"):
+        for name in ENGINE_NUMBERS:
             view[name] = np.where(operators, 0.0, view[name])
         return SimpleNamespace(**view)
 

@@ -77,6 +77,10 @@ class Efficiency:
     """Per decode step: scheduler, sampling, host to device."""
     sequence_overhead_s: float = 4e-6
     """Per sequence and decode step: sampling, detokenising, streaming."""
+    query_norm_overhead_s: float = 10e-6
+    """Per attention whose queries and keys (or latents) are normalised, between projection and rotation."""
+    quantise_overhead_s: float = 2e-6
+    """Per product that takes 4-bit activations: the kernel that scales and packs them."""
     prefill_overhead_s: float = 4e-3
     """Per prefill pass: scheduler, host to device, first sampling."""
     host_overhead_s: float = 30e-3

@@ -183,13 +183,14 @@ def pass_time(load: PassLoad, efficiency: Efficiency) -> PassTime:
     e: Any = efficiency
     decode = load.layers * e.layer_gap_s + e.step_overhead_s + load.sequences * e.sequence_overhead_s
     prefill = load.layers * e.prefill_gap_s + e.prefill_overhead_s
+    unfused = load.query_norms * e.query_norm_overhead_s + load.quantised_products * e.quantise_overhead_s
     return PassTime(
         gemm=gemm_time_s(load, e),
         attention=attention_time_s(load, e),
         experts=experts_time_s(load, e),
         communication=communication_time_s(load, e),
         elementwise=elementwise_time_s(load, e),
-        overhead=np.where(load.decode > 0, decode, prefill),
+        overhead=np.where(load.decode > 0, decode, prefill) + unfused,
     )
 
 

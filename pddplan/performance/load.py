@@ -23,6 +23,7 @@ from pddplan.domain.llm import (
     Llm,
     MoeFeedForward,
     NumberFormat,
+    WeightFormats,
 )
 from pddplan.domain.plan import Shape
 from pddplan.domain.workload import Array
@@ -50,6 +51,13 @@ HIDDEN_VISITS = 8.0
 """Reads and writes of the residual stream per layer: two norms with their additions."""
 ATTENTION_VISITS = 2.0
 """Each of queries, keys, values and outputs is written once and read once outside products."""
+QUERY_NORM_FAMILIES = frozenset(
+    (
+        *("qwen3", "qwen3_moe", "qwen3_next", "qwen3_5_moe_text", "gemma3_text", "gemma4_text", "glm4_moe"),
+        *("llama4_text", "minimax_m2", "minimax_m3", "step3p5", "olmo2", "olmo3"),
+    )
+)
+"""Architectures that normalise queries and keys of every head before they are rotated."""
 WIDTH_VISITS = 3.0
 """Reads and writes of inner activations: two in, one out for a gated product."""
 
@@ -70,6 +78,10 @@ class PassLoad:
     products: Array
     """Matrix products that every token passes, one after another."""
     moe_layers: Array
+    query_norms: Array
+    """Attention layers that normalise queries and keys, or the latents they are made from."""
+    quantised_products: Array
+    """Products that take 4-bit activations."""
     gemm_bf16_s: Array
     """Products that every token passes, at the dense peak of their class; so the next two."""
     gemm_fp8_s: Array
@@ -151,6 +163,8 @@ class PassModel:
     mixers: int
     feed_forwards: int
     products: int
+    query_norms: int
+    quantised_products: int
     dispatch_bytes_per_value: float
     reduce_group: Group
     exchange_group: Group
@@ -210,6 +224,8 @@ class PassModel:
             mixers=one * self.mixers,
             products=one * self.products,
             moe_layers=one * moe_layers,
+            query_norms=one * self.query_norms,
+            quantised_products=one * self.quantised_products,
             gemm_bf16_s=rows * self.gemm_seconds_per_token[0],
             gemm_fp8_s=rows * self.gemm_seconds_per_token[1],
             gemm_fp4_s=rows * self.gemm_seconds_per_token[2],
@@ -324,6 +340,13 @@ def pass_model(
         mixers=mixers,
         feed_forwards=sum(g.count for g in llm.layers if g.feed_forward is not None),
         products=sum(g.count * products_of_layer(g) for g in llm.layers),
+        query_norms=sum(
+            g.count
+            for g in llm.layers
+            if (llm.family in QUERY_NORM_FAMILIES and isinstance(g.attention, GroupedAttention))
+            or isinstance(g.attention, LatentAttention)
+        ),
+        quantised_products=sum(g.count * _quantised_products(g, formats, chip) for g in llm.layers),
         # activations are quantised before dispatch where the experts take 8 bits or fewer
         dispatch_bytes_per_value=min(formats.experts.bytes_per_value, ACTIVATION_BYTES)
         if COMPUTE_CLASSES[expert_class] != "bf16"
@@ -403,6 +426,19 @@ def products_of_layer(layer: LayerGroup) -> int:
         moe = layer.feed_forward
         return count + 1 + 2 * (moe.shared_width > 0) + 2 * (moe.parallel_dense_width > 0)
     return count + 2 * (layer.feed_forward is not None)
+
+
+def _quantised_products(layer: LayerGroup, formats: WeightFormats, chip: Chip) -> int:
+    """Products of one layer that take 4-bit activations (a count, not a formula): two per block that has any."""
+
+    def four_bit(number_format: NumberFormat) -> int:
+        return 2 * (COMPUTE_CLASSES[compute_class(number_format, chip)[0]] == "fp4")
+
+    count = four_bit(formats.attention) if layer.attention is not None else 0
+    if isinstance(layer.feed_forward, MoeFeedForward):
+        shared = layer.feed_forward.shared_width > 0
+        return count + four_bit(formats.experts) + shared * four_bit(formats.shared_experts)
+    return count + (four_bit(formats.dense) if layer.feed_forward is not None else 0)
 
 
 def _elementwise_values(llm: Llm, shape: Shape) -> float:

@@ -17,6 +17,8 @@ multiplies it. Stacks name the stack they are based on; chips and vendors are fo
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +31,7 @@ from pydantic import Field
 from pddplan.domain.chip import Chip
 from pddplan.domain.provenance import Basis
 from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.files import read_text
 from pddplan.performance.efficiency import HIGHEST_SHARE, NUMBERS, SHARES, Efficiency
 from pddplan.profiles import lookup, yaml_source
 from pddplan.profiles.schema import Check, NonNegative, Positive, Profile, Sourced, Strict, Text, read
@@ -40,11 +43,15 @@ LAYERS = ("default", "vendor", "chip", "stack", "overlay")
 OPERATORS = "operators"
 """Stack of rows that add up measured operators: no scheduler, no host."""
 
+VALIDATION_FILE = "validation.json"
+VALIDATION_BYTES = 100_000
+
 _ENGINES = {
     "vllm": ("vllm",),
     "sglang": ("sglang", "sgl"),
     "trtllm": ("trtllm", "tensorrt-llm", "tensorrt_llm", "tensorrt", "trt-llm", "trt"),
-    "eager": ("deepspeed", "huggingface", "transformers", "hf-", "tgi", "distserve", "fastertransformer"),
+    "compiled": ("distserve", "fastertransformer", "swifttransformer", "turbomind", "lmdeploy"),
+    "eager": ("deepspeed", "huggingface", "transformers", "hf-", "tgi"),
 }
 """Words in a framework's name that tell the engine."""
 
@@ -84,7 +91,7 @@ class AppliesTo(Strict):
     chips: list[Text] = Field(default_factory=list)
     """Ids of chips."""
     engines: list[Text] = Field(default_factory=list)
-    """Serving engines: vllm, sglang, trtllm, eager."""
+    """Serving engines: vllm, sglang, trtllm, compiled, eager."""
     since: Text | None = None
     """First month of measurements it describes, e.g. 2025-01."""
     until: Text | None = None
@@ -269,6 +276,25 @@ def lay(layers: Iterable[Layer], base: Efficiency, *, name: str) -> Efficiency:
         numbers[field] = min(numbers[field], HIGHEST_SHARE)
     basis = max(bases.values(), default=base.basis)
     return replace(base, **numbers, name=name, basis=basis, sources=sources)
+
+
+def validated_error(*, moe: bool) -> float:
+    """Mean error of modelled times on chips, models and files left out of the fit, as a share.
+
+    It is written by the fit that writes the bundled profiles; the worst way of leaving out counts.
+
+    Raises:  InputError when the file of the package is damaged.
+    """
+    path = lookup.bundled_root() / lookup.Kind.EFFICIENCY.folder / VALIDATION_FILE
+    try:
+        error = float(json.loads(read_text(path, limit=VALIDATION_BYTES))["moe" if moe else "dense"])
+    except (ValueError, KeyError, TypeError):
+        error = math.nan
+    if not 0 < error < 1:
+        raise InputError(
+            Problem(what="no error of dense and moe models between 0 and 1", fix="install again", where=str(path))
+        )
+    return error
 
 
 def dump_overlay(

@@ -16,6 +16,7 @@ from pddplan.errors import InputError, Problem, did_you_mean
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem as Question
 from pddplan.evaluate.settings import SETTING_SOURCES, Settings
+from pddplan.profiles.efficiency_profile import validated_error
 from pddplan.sizing import Inputs
 from pddplan.studies.perturb import (
     at_rate,
@@ -27,9 +28,8 @@ from pddplan.studies.perturb import (
 )
 from pddplan.units import MS_PER_S
 
-SPEED_ERROR = {"dense": 0.12, "moe": 0.25}
-"""Error of modelled prefill and decode times on what was left out of the fit (docs/validation.md)."""
 MEASURED_SPEED_ERROR = 0.05
+"""Of times that were measured on the very chip; for modelled ones see ``validated_error``."""
 PRICE_POSITION_HIGH = 0.3
 """Where no range is given, rent may turn out this far from the low towards the high end of published prices."""
 TRAFFIC = {
@@ -349,7 +349,7 @@ def _speeds(inputs: Inputs, plan: Plan) -> Iterator[Lever]:
     for chip_id in sorted({pool.chip for pool in plan.pools}):
         pools = [pool for pool in plan.pools if pool.chip == chip_id]
         basis = max(question.instance_of(pool).basis for pool in pools)
-        error = MEASURED_SPEED_ERROR if basis is Basis.MEASURED else SPEED_ERROR[kind]
+        error = MEASURED_SPEED_ERROR if basis is Basis.MEASURED else validated_error(moe=inputs.llm.is_moe)
         source = f"{basis.label}: error of {kind} models in validation, {error:.0%}"
         roles = {str(pool.role) for pool in pools}
         if roles & {"P", "AGG"}:

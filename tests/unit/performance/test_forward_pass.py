@@ -18,6 +18,8 @@ from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.forward_pass import experts_imbalance, pass_time, soft_max
 from pddplan.performance.load import chip_key, expert_coverage, pass_model, stack_loads
 from pddplan.performance.parameters import FORMATS, parameters, uniform_formats
+from pddplan.profiles.chip_profile import load_chip
+from pddplan.profiles.llm_profile import load_llm
 
 CHIP = Chip(
     id="round", name="round numbers", vendor="test", year=None,
@@ -226,3 +228,24 @@ def test_stacked_passes_equal_single_ones() -> None:
     loads = [load(), load(MOE, Shape(dp=8, ep=8), sequences=40.0), load(new_tokens=500.0, decode=False)]
     together = pass_time(stack_loads(loads), Efficiency()).total
     assert together == pytest.approx([float(pass_time(one, Efficiency()).total) for one in loads])
+
+
+def test_normalised_queries_and_quantised_activations_cost_kernels_that_only_engines_launch() -> None:
+    qwen, llama = load_llm("qwen3-32b"), load_llm("llama-3.1-70b")
+    latent = load_llm("deepseek-v3")
+    b200 = load_chip("b200-sxm")
+
+    def counts(llm: Llm, weights: str) -> tuple[int, int]:
+        model = pass_model(llm, chip_key(b200), Shape(tp=8), weights, "bf16")
+        return model.query_norms, model.quantised_products
+
+    assert counts(qwen, "bf16") == (qwen.layer_count, 0)
+    assert counts(llama, "fp4") == (0, 4 * llama.layer_count)
+    # MLA keeps 16-bit attention; dense layers quantise twice, mixtures for experts and for the shared expert
+    assert counts(latent, "fp4") == (latent.layer_count, 2 * 3 + 4 * (latent.layer_count - 3))
+    e = Efficiency()
+    run = pass_model(qwen, chip_key(b200), Shape(tp=8)).load(sequences=4, new_tokens=1, cached_tokens=1000, decode=True)
+    plain = pass_time(run, replace(e, query_norm_overhead_s=0.0))
+    assert float(pass_time(run, e).device) == pytest.approx(float(plain.device))
+    extra = float(pass_time(run, e).overhead - plain.overhead)
+    assert extra == pytest.approx(qwen.layer_count * e.query_norm_overhead_s)

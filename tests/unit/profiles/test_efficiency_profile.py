@@ -22,6 +22,7 @@ from pddplan.profiles.efficiency_profile import (
     load_layers,
     resolve_stack,
     stack_ids,
+    validated_error,
 )
 from pddplan.profiles.latency_table import load_tables, table_of
 from pddplan.profiles.llm_profile import load_llm
@@ -40,7 +41,7 @@ H100 = load_chip("h100-sxm")
         ("vLLM", "2024-07", "vllm-2024"),
         ("vllm", "2024-05", "eager-vllm"),
         ("vllm (2023) MS Azure DGX", "2023-11", "eager-vllm"),
-        ("distserve", "2024-05", "eager-generic"),
+        ("distserve", "2024-05", "eager-compiled"),
         ("Deepspeed-MII", "2024-07", "eager-generic"),
         ("TensorRT-LLM", "2024-07", "trtllm-2024"),
         ("dynamo-trt", "2026-02-12", "trtllm-2025"),
@@ -78,6 +79,19 @@ def test_all_bundled_stacks_give_sane_numbers_on_all_kinds_of_chips() -> None:
 
 def test_default_holds_every_number() -> None:
     assert set(load_layers()["default"].file.efficiency) == set(NUMBERS)
+
+
+def test_errors_of_validation_are_told_and_a_damaged_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 0.02 < validated_error(moe=False) < validated_error(moe=True) < 0.5
+    folder = tmp_path / "hardware_profiles" / "efficiency"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr("pddplan.profiles.lookup.bundled_root", lambda: tmp_path)
+    for text in ("", "[]", '{"dense": 0}', '{"dense": "x"}', '{"dense": NaN}'):
+        (folder / "validation.json").write_text(text)
+        with pytest.raises(InputError, match="between 0 and 1"):
+            validated_error(moe=False)
 
 
 def test_layers_replace_and_multiply_in_order() -> None:
