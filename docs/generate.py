@@ -5,6 +5,9 @@
 - docs/defaults.md   every default
 - docs/formulas.md   every formula, from the docstrings
 - docs/json.md       keys of plan files (the table)
+- docs/index.md      list of decisions
+- docs/architecture.md   drawing and table of parts, from the real imports
+- docs/questions/    the first lines that the commands shown there print (not checked for drift: tests run them)
 - README.md          the real output of ``pddplan size``
 """
 
@@ -13,10 +16,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import importlib.util
 import inspect
 import io
 import os
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -267,6 +272,41 @@ def with_block(text: str, name: str, block: str) -> str:
     return f"{before}{begin}\n{block}\n{end}{after}"
 
 
+def architecture_page() -> str:
+    spec = importlib.util.spec_from_file_location("architecture", ROOT / "docs" / "architecture.py")
+    assert spec
+    assert spec.loader
+    drawn = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawn)
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    return with_block(with_block(text, "drawing", drawn.drawing()), "parts", drawn.part_table())
+
+
+def index_page() -> str:
+    entries = []
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        title = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+        entries.append(f"- [{title}](decisions/{path.name})")
+    return with_block((ROOT / "docs" / "index.md").read_text(encoding="utf-8"), "decisions", "\n".join(entries))
+
+
+SHOWN = re.compile(r"<!-- shown (\d+): pddplan ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def question_pages() -> dict[Path, str]:
+    """Pages of questions with the first lines of what their commands print."""
+
+    def shown(match: re.Match[str]) -> str:
+        count, command = int(match[1]), match[2]
+        lines = TIMES.sub("...", output_of(*shlex.split(command))).splitlines()
+        more = ["..."] if len(lines) > count else []
+        block = ["```console", f"$ pddplan {command}", *lines[:count], *more, "```"]
+        return "\n".join([f"<!-- shown {count}: pddplan {command} -->", *block, "<!-- end -->"])
+
+    found = sorted((ROOT / "docs" / "questions").glob("*.md"))
+    return {path: SHOWN.sub(shown, path.read_text(encoding="utf-8")) for path in found}
+
+
 def pages() -> dict[Path, str]:
     """All generated texts by file."""
     readme, json_page = ROOT / "README.md", ROOT / "docs" / "json.md"
@@ -275,6 +315,8 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "profiles.md": profiles_page(),
         ROOT / "docs" / "formulas.md": formulas_page(),
         ROOT / "docs" / "defaults.md": defaults_page(),
+        ROOT / "docs" / "architecture.md": architecture_page(),
+        ROOT / "docs" / "index.md": index_page(),
         json_page: with_block(json_page.read_text(encoding="utf-8"), "keys", json_table()),
         readme: with_block(readme.read_text(encoding="utf-8"), "size", size_block()),
     }
@@ -287,7 +329,7 @@ def main() -> int:
         for path in drifted:
             print(f"{path.relative_to(ROOT)} has drifted: make docs", file=sys.stderr)
         return 1 if drifted else 0
-    for path, text in pages().items():
+    for path, text in {**pages(), **question_pages()}.items():
         path.write_text(text, encoding="utf-8")
     return 0
 

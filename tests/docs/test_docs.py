@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any, TypeGuard
 
 import pytest
 
 from pddplan.cli import app
+from pddplan.cli.main import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-SCRIPTS = [ROOT / "docs" / name for name in ("quickstart.md", "json.md")]
+SCRIPTS = [ROOT / "docs" / name for name in ("quickstart.md", "json.md", "editors.md")]
+QUESTIONS = sorted((ROOT / "docs" / "questions").glob("*.md"))
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +70,59 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not dead
 
 
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md":
+            continue
+        reached.add(page)
+        targets = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+        waiting += [(page.parent / target).resolve() for target in targets if "://" not in target]
+    assert not set(PAGES) - reached
+
+
 def commands(page: Path) -> list[str]:
-    """Lines of a page's console blocks that start with ``$ pddplan``."""
+    """Lines of a page's console blocks that start with ``$ pddplan``; blocks marked ``console slow`` are left out."""
     blocks = re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ pddplan")]
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    return [line[2:] for line in lines if line.startswith("$ pddplan")]
+
+
+@pytest.mark.parametrize("page", [*QUESTIONS, *SCRIPTS], ids=lambda p: p.name)
+def test_slow_commands_are_spelled_right(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that no test runs: command and options exist."""
+    blocks = re.findall(r"```console slow\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for line in (line.strip() for block in blocks for line in block.splitlines()):
+        arguments = shlex.split(line.removeprefix("$ pddplan"))
+        words = [a for a in arguments[:2] if not a.startswith("-") and "." not in a]
+        assert run([*words, "--help"]) == 0
+        known = capsys.readouterr().out
+        assert all(a in known for a in arguments if a.startswith("--")), line
+
+
+@pytest.mark.parametrize("page", QUESTIONS, ids=lambda p: p.name)
+def test_commands_of_a_question_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in commands(page):
+        assert run(shlex.split(line)[1:]) == 0, line
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda p: p.name)
+def test_examples_run(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells that are expressions are what a notebook would show: they must have a page to show."""
+    monkeypatch.chdir(tmp_path)
+    names = runpy.run_path(str(script))
+    shown = [node.value.id for node in ast.parse(script.read_text(encoding="utf-8")).body if is_name(node)]
+    assert shown
+    for name in shown:
+        assert "<table" in names[name]._repr_html_()
+    assert names["prices"][10.0] <= names["prices"][4.0] * 1.001
+    assert names["prices"][4.0] <= names["prices"][2.0] * 1.001
+
+
+def is_name(node: ast.stmt) -> TypeGuard[Any]:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Name)
 
 
 @pytest.mark.parametrize("page", SCRIPTS, ids=lambda p: p.name)
