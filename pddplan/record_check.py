@@ -131,6 +131,9 @@ def _efficiency(efficiency: Efficiency, place: str) -> Iterator[tuple[str, str]]
     for name in ("roofline_sharpness", "max_sequences", "chunk_tokens"):
         if not 1 <= numbers[name] <= LARGEST_COUNT:
             yield f"{place}.{name}", f"must lie between 1 and {LARGEST_COUNT:,}"
+    for name, value in numbers.items():
+        if name.endswith("_rate") and value <= 0:
+            yield f"{place}.{name}", "must be greater than 0"
     if numbers["roofline_sharpness"] > MOST_SHARPNESS:
         yield f"{place}.roofline_sharpness", f"must not be above {MOST_SHARPNESS:g}"
     for name, value in numbers.items():

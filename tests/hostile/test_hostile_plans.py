@@ -55,6 +55,10 @@ EDITS = {
     "two pools of one name": (_set(*PLAN, "pools", 1, "id", value="p"), "plan"),
     "shares above one": (_set(*PLAN, "share", value=[[1.0, 1.0], [1.0, 1.0]]), "share"),
     "an absurd line": (_set(*PLAN, "lines", 0, "gbps", value=1e308), "gbps"),
+    "experts without speed": (
+        _set(*INPUTS, "efficiencies", "h100", "experts_8bit_rate", value=0.0),
+        "experts_8bit_rate",
+    ),
     "an absurd efficiency": (_set(*INPUTS, "efficiencies", "h100", "kv_mbu", value=7.0), "kv_mbu"),
 }
 
