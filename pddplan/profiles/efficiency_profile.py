@@ -66,7 +66,12 @@ class Adjustment(Sourced):
 
 
 _SHARE_RANGE, _FACTOR_RANGE, _OTHER_RANGE = (1e-6, 1e3), (1e-3, 1e3), (1e-12, 1e13)
-_RANGES = {"roofline_sharpness": (1.0, 100.0), "max_sequences": (1.0, 1e6), "chunk_tokens": (1.0, 1e8)}
+_RANGES = {
+    "experts_8bit_rate": (1e-6, 1e3),
+    "roofline_sharpness": (1.0, 100.0),
+    "max_sequences": (1.0, 1e6),
+    "chunk_tokens": (1.0, 1e8),
+}
 
 
 def _unusual(numbers: dict[str, Adjustment]) -> list[str]:
