@@ -359,7 +359,7 @@ def _sessions() -> bytes:
             for k in range(5)
         ]
         inner = {"t": 0.0, "type": "n", "model": "m", "in": 128, "out": 7, "hash_ids": [1, 2]}
-        requests.append({"t": 9.0, "type": "subagent", "requests": [inner]})
+        requests.append({"t": 9.0, "type": "nested", "requests": [inner]})
         rows.append({"id": f"s{n}", "models": ["m"], "block_size": 64, "hash_id_scope": "local", "requests": requests})
     return _lines(rows)
 

@@ -26,7 +26,7 @@ HOW_STARTS_ARE_DRAWN = (
 )
 WEKA_BLOCK_TOKENS = 64
 LARGEST_OBJECT_BYTES = 512 * MIB
-DEEPEST_SUBAGENT = 16
+DEEPEST_NESTING = 16
 LARGEST_LOCAL_ID = 2**40
 
 
@@ -123,7 +123,7 @@ class _SessionBatch:
             time = _number(request.get("t"))
             if "agent_id" in request or "requests" in request:
                 inner = request.get("requests")
-                if isinstance(inner, list) and depth < DEEPEST_SUBAGENT and not math.isnan(time):
+                if isinstance(inner, list) and depth < DEEPEST_NESTING and not math.isnan(time):
                     own = names.number((self.line, depth, place, conversation))
                     bad += self.add(inner, start_s=start_s + time, conversation=own, names=names, depth=depth + 1)
                 elif isinstance(inner, list):
