@@ -144,7 +144,18 @@ _PLAN = {
     "solver": {
         "anyOf": [
             {"type": "null"},
-            _object({"name": _TEXT, "status": _TEXT, "gap": _MAYBE, "seconds": _NUMBER}),
+            _object(
+                {
+                    "name": _TEXT,
+                    "status": _TEXT,
+                    "gap": _MAYBE,
+                    "seconds": _NUMBER,
+                    "shapes_searched": _about(_COUNT, "Kinds of instances the search looked at."),
+                    "shapes_possible": _about(_COUNT, "Kinds there were before the search left some out."),
+                    "gap_over_all": _about(_MAYBE, "How much better a plan of all kinds could be; null = not known."),
+                },
+                optional=("shapes_searched", "shapes_possible", "gap_over_all"),
+            ),
         ]
     },
     "binding": _list(

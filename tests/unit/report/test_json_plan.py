@@ -43,7 +43,7 @@ def test_keys_of_the_design() -> None:
     assert set(data["links"][0]) >= {"from", "to", "gbps", "monthly_cost", "utilization"}
     assert set(data["routing"][0]) >= {"path", "share"}
     assert set(data["ttft_s"]) == {"p50", "p90", "p99", "mean"}
-    assert set(data["solver"]) == {"name", "status", "gap", "seconds"}
+    assert {"name", "status", "gap", "seconds"} <= set(data["solver"])
     assert [p["role"] for p in data["pools"]] == ["P", "RLD", "MD"]
     assert data["pools"][0]["gpus"] == 40
     assert data["links"][0]["from"] == "a"
