@@ -173,7 +173,8 @@ def communication_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
 def pass_time(load: PassLoad, efficiency: Efficiency) -> PassTime:
     """Time of one forward pass, by part.
 
-    Formula:     gemm + attention + experts + communication + element-wise + engine overhead
+    Formula:     gemm + attention + experts + communication + element-wise + engine overhead; decoding: g L + s + h b,
+                 prefill: g' L + s'; both: + u per attention with normalised queries + z per 4-bit product
     Parameters:  load of the pass; efficiency of (chip, stack)
     Returns:     PassTime, fields of the shape of the pass [s]
     Raises:      nothing
