@@ -37,6 +37,8 @@ INSTANCES_BEYOND_NEED = 2.0
 LARGEST_POOL = 100_000
 MOST_PATHS = 200
 """Beyond this a linear program over all candidates first says which pools are worth a search."""
+MOST_SEARCHED = 400
+"""Of the paths between the pools kept no more than this are searched, or only those that carry anything there."""
 BUSIEST = 0.9995
 """No pool or line is planned busier, whatever the ceiling asked for: at 1 waits never end."""
 SHAPES_PER_CHIP = 4
@@ -72,15 +74,20 @@ def build(
     if not limits.every_shape:
         few = {pool.id for pool in _undominated(problem, _few_shapes(problem, able, alone, cost), alone, cost)}
         pools = tuple(pool for pool in able if pool.id in few or pool.id in also)
-    bound = math.inf
+    bound, cut = math.inf, False
     ways = with_relay_ways(ways_of(problem.sites, topology, pools), pools)
     if path_count(topology, pools, ways) > MOST_PATHS:
         reduced, bound = _reduced(problem, pools, ways, alone, cost, objective=objective, limits=limits)
         if not reduced.feasible:
             return None
-        kept = with_relays(pools, reduced, cost)
+        cut = not reduced.solved
+        kept = _best_of_each(problem, pools, alone, cost) if cut else with_relays(pools, reduced, cost)
         pools = tuple(pool for pool in pools if pool.id in kept)
         paths = [p for p in candidate_paths(problem.sites, topology, pools) if _worth_it(p, pools, reduced)]
+        if len(paths) > MOST_SEARCHED and not cut:  # the program's own flows need no others
+            paths = [
+                p for p in paths if p.decode is None or (p.relay is None and (p.prefill, p.decode) in reduced.pairs)
+            ]
     else:
         paths = list(candidate_paths(problem.sites, topology, pools))
     pools, drawn = _connected(pools, paths)
@@ -88,8 +95,18 @@ def build(
         return None
     mix = first_mix(problem, pools, drawn)
     points = with_mix(problem, pools, drawn, mix, objective=objective, limits=limits, bound=bound)
-    points.considered = considered
+    points.considered, points.cut = considered, cut
     return points
+
+
+def _best_of_each(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> set[str]:
+    """The cheapest pool per request of each site and role: what to search when there was no time to choose better."""
+    price = {pool.id: _shape_figures(problem, pool, mix, cost[pool.id])[0] for pool in pools}
+    best: dict[tuple[str, str], str] = {}
+    for pool in pools:
+        key = (pool.site, pool.role.value)
+        best[key] = min(best.get(key, pool.id), pool.id, key=lambda pool_id: (price[pool_id], pool_id))
+    return set(best.values())
 
 
 def all_shapes(
@@ -158,7 +175,7 @@ def _reduced(
             most_requests=most,
             budget=objective.budget_per_month,
             credit=sum(kind.count * kind.credit_per_chip for kind in _owned(problem, pools)),
-            time_limit_s=0.4 * limits.time_limit_s,
+            time_limit_s=0.5 * limits.time_limit_s,
             inventory=inventory,
         )
 

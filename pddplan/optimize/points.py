@@ -88,6 +88,8 @@ class Points:
     """Score that no plan of all candidates exceeds (those left out before included); inf = nothing was left out."""
     considered: tuple[Pool, ...] = ()
     """Every pool that no other one beats in everything, of which ``pools`` are those looked at."""
+    cut: bool = False
+    """Time ran out before a bound: only the cheapest pools are looked at."""
     _by_id: dict[str, Pool] = field(default_factory=dict)
     _pool_states: dict[tuple[str, PoolLevel], tuple[PrefillState | None, DecodePoint | None]] = field(
         default_factory=dict

@@ -47,6 +47,13 @@ class Reduced:
     """No plan at the rate costs less per month; None when the program was not solved."""
     rate_bound_rps: float | None
     feasible: bool
+    pairs: frozenset[tuple[str, str]] = frozenset()
+    """(prefill pool, decode pool): few of them that together carry what the program carries."""
+
+    @property
+    def solved(self) -> bool:
+        """True when there is a bound, not only a verdict."""
+        return self.cost_bound is not None or self.rate_bound_rps is not None
 
 
 Ways = Mapping[str, Sequence[tuple[str, str | None]]]
@@ -148,7 +155,36 @@ def reduce_candidates(
         None if most_requests else max(solved.bound * KILO - credit, 0.0),
         solved.bound if most_requests else None,
         feasible=True,
+        pairs=_pairs(pools, ways, send, take, solved.values),
     )
+
+
+def _pairs(
+    pools: Sequence[Pool], ways: Ways, send: Send, take: Take, values: Mapping[str, float]
+) -> frozenset[tuple[str, str]]:
+    """Hand what arrives at each site to its decode pools in turn, class by class (the north-west corner rule)."""
+    given: dict[tuple[str, int], list[tuple[str, float]]] = {}
+    for (pool_id, at, k), variable in send.items():
+        if values[variable.name] > USED * 1e-3:
+            given.setdefault((ways[pool_id][at][0], k), []).append((pool_id, values[variable.name]))
+    site_of = {pool.id: pool.site for pool in pools if pool.role is Role.DECODE}
+    taken: dict[tuple[str, int], list[tuple[str, float]]] = {}
+    for (pool_id, k), variable in take.items():
+        if pool_id in site_of and values[variable.name] > USED * 1e-3:
+            taken.setdefault((site_of[pool_id], k), []).append((pool_id, values[variable.name]))
+    pairs: set[tuple[str, str]] = set()
+    for key, senders in given.items():
+        takers = list(taken.get(key, ()))
+        for sender, amount in senders:
+            while amount > USED * 1e-3 and takers:
+                taker, room = takers[-1]
+                pairs.add((sender, taker))
+                handed = min(amount, room)
+                amount -= handed
+                takers[-1] = (taker, room - handed)
+                if takers[-1][1] <= USED * 1e-3:
+                    takers.pop()
+    return frozenset(pairs)
 
 
 def with_relay_ways(ways: Ways, pools: Sequence[Pool]) -> Ways:

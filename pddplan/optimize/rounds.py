@@ -93,6 +93,7 @@ def _over_all_shapes(
     started: float,
 ) -> Found | NothingFound:
     """Bound what any shapes could give, look at those that would give it, and say what was proven over which shapes."""
+    first = points
     left_out = len(points.considered) > len(points.pools)
     gap: float | None = None
     if isinstance(found, Found) and found.outcome.solver is not None and not left_out:
@@ -109,7 +110,7 @@ def _over_all_shapes(
             limits=limits,
             time_limit_s=SHARE_FOR_SHAPES * remaining,
         )
-    if over_all is not None and (over_all.cost_bound is not None or over_all.rate_bound_rps is not None):
+    if over_all is not None and over_all.solved:
         gap = _gap_over_all(over_all, found, objective)
         more = over_all.pools - {pool.id for pool in points.pools}
         if more and (gap is None or gap > limits.gap):
@@ -131,7 +132,11 @@ def _over_all_shapes(
     if solver is None:
         return found
     report = replace(
-        solver, shapes_searched=len(points.pools), shapes_possible=len(points.considered), gap_over_all=gap
+        solver,
+        status="time limit" if first.cut else solver.status,
+        shapes_searched=len(points.pools),
+        shapes_possible=len(points.considered),
+        gap_over_all=gap,
     )
     return replace(found, outcome=replace(found.outcome, solver=report))
 
