@@ -188,6 +188,10 @@ def compared(
             baseline = optimize.baseline(problem, outcome, objective=same_rate, limits=bounds, shapes=shapes)
         if baseline is None:
             remarks.append("no aggregated plan keeps these promises at this rate, so there is nothing to compare with")
+    alone = None
+    if any(line.count > 0 for line in outcome.plan.lines):
+        with clock("one site"):
+            alone = optimize.one_site(problem, outcome, limits=bounds, shapes=shapes)
     with clock("no cache"):
         uncached = replace(inputs, workload=without_cache(inputs.workload))
         try:
@@ -213,6 +217,7 @@ def compared(
         topology=topology,
         outcome=outcome,
         baseline=baseline,
+        one_site=alone,
         cold=cold,
         remarks=tuple(remarks),
         timings_s=clock.spent_s,

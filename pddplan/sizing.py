@@ -44,6 +44,8 @@ class Sizing:
     outcome: Outcome
     baseline: Outcome | None = None
     """The best aggregated plan of the same rate under the same promises."""
+    one_site: Outcome | None = None
+    """The best split plan of the same rate without a leased line, for plans that take one."""
     cold: Outcome | None = None
     """The best plan of the same rate if no token were ever found in a cache."""
     remarks: tuple[str, ...] = ()

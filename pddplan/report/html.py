@@ -17,7 +17,7 @@ from pddplan.report.numbers import count, money, percent, quantity, seconds, sho
 from pddplan.report.page import Arrow, Box, text
 from pddplan.report.page_charts import Spot
 from pddplan.report.proof import proof
-from pddplan.report.verdict import chips_in, compare, weakest_basis
+from pddplan.report.verdict import chips_in, compare, second_site, weakest_basis
 from pddplan.sizing import Sizing
 from pddplan.studies.in_full import Studies, studies_of
 from pddplan.units import MONTHS_PER_YEAR
@@ -91,6 +91,8 @@ def head(sizing: Sizing) -> str:
         cards.insert(1, page.card("BCR against the aggregated baseline", gain, note, tone))
     names = f"{inputs.workload.name} · {inputs.llm.name} · {inputs.sites.name} · topology {outcome.plan.topology}"
     title = f'<h1 class="{"good" if kept else "bad"}">{text(words)}</h1>'
+    said = second_site(outcome, sizing.one_site)
+    title += f"<p>{text(said)}</p>" if said else ""
     return f'<header>{title}<p class="soft">{text(names)}</p><div class="cards">{"".join(cards)}</div></header>'
 
 

@@ -41,6 +41,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
         },
         "comparison": {
             "baseline": _other(outcome, sizing.baseline),
+            "one_site": _other(outcome, sizing.one_site),
             "at_zero_hit_rate": _other(outcome, sizing.cold),
         },
         "remarks": list(sizing.remarks),

@@ -167,7 +167,7 @@ _PLAN = {
     ),
     "notes": _list(_TEXT),
     "promises": {"type": "object", "additionalProperties": _NUMBER},
-    "comparison": _object({"baseline": _OTHER, "at_zero_hit_rate": _OTHER}),
+    "comparison": _object({"baseline": _OTHER, "one_site": _OTHER, "at_zero_hit_rate": _OTHER}),
     "remarks": _list(_TEXT),
     "record": _about(
         _object({"inputs": {"type": "object"}, "plan": {"type": "object"}}),

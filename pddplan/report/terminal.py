@@ -9,7 +9,7 @@ from pddplan.domain.plan import Pool, Role
 from pddplan.report.numbers import bar, count, money, percent, plain_text, quantity, seconds, short
 from pddplan.report.proof import proof
 from pddplan.report.text_table import MAX_WIDTH, MIN_WIDTH, Column, Paint, paragraph, table
-from pddplan.report.verdict import chips_in, compare, cost_of_line, cost_of_pool, weakest_basis
+from pddplan.report.verdict import chips_in, compare, cost_of_line, cost_of_pool, second_site, weakest_basis
 from pddplan.sizing import Sizing
 from pddplan.units import MONTHS_PER_YEAR
 
@@ -61,7 +61,9 @@ def _verdict(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         lines += [paint.bad(line) for line in paragraph(what, width=width)]
     bcr = f"BCR {short(outcome.bcr)} req/s per 1,000 {currency} a month"
     tone = paint.good if _wins(sizing) else paint.warn
-    return lines + [tone(line) for line in paragraph(bcr + _against(sizing), width=width)]
+    lines += [tone(line) for line in paragraph(bcr + _against(sizing), width=width)]
+    said = second_site(outcome, sizing.one_site)
+    return lines + (paragraph(said, width=width) if said else [])
 
 
 def _wins(sizing: Sizing) -> bool:

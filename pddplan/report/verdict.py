@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Role
 from pddplan.domain.provenance import Basis
+from pddplan.report.numbers import money
 from pddplan.units import MONTHS_PER_YEAR
 
 SAME = 5e-3
@@ -51,6 +52,21 @@ def compare(plan: Outcome, other: Outcome) -> Comparison | None:
         cost_difference_fraction=plan.cost.monthly_total / scaled - 1,
         yearly_saving=MONTHS_PER_YEAR * (scaled - plan.cost.monthly_total),
     )
+
+
+def second_site(plan: Outcome, alone: Outcome | None) -> str:
+    """What the second site and its line bring over the best split plan at one site; nothing to say without one."""
+    difference = compare(plan, alone) if alone is not None else None
+    if alone is None or difference is None:
+        return ""
+    currency = plan.cost.currency
+    other = f"a split at one site ({alone.plan.pools[0].site}: {money(alone.cost.monthly_total, currency)} a month)"
+    saved = money(abs(difference.yearly_saving), currency)
+    if difference.ties:
+        return f"THE SECOND SITE BRINGS NOTHING over {other}."
+    if difference.wins:
+        return f"The second site and its line save {saved} a year over {other}."
+    return f"THE SECOND SITE LOSES: {saved} a year dearer than {other}; try --topology pd-hetero."
 
 
 def chips_in(outcome: Outcome, *roles: Role) -> int:

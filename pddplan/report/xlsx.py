@@ -345,6 +345,10 @@ def _triple(pool: Pool) -> tuple[str, str, str]:
 
 def _shown(sizing: Sizing) -> list[tuple[str, Outcome]]:
     """The plan and what it is compared with, by the name of its column."""
-    others = (("aggregated baseline", sizing.baseline), ("if no token were cached", sizing.cold))
+    others = (
+        ("aggregated baseline", sizing.baseline),
+        ("split at one site", sizing.one_site),
+        ("if no token were cached", sizing.cold),
+    )
     found = [("plan", sizing.outcome)]
     return found + [(name, other) for name, other in others if other is not None and other is not sizing.outcome]
