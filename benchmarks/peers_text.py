@@ -28,7 +28,7 @@ ANSWERS_READ = (
     "  distribution: wait in the queue at the planned load (up to 95 % busy), prefill, KV transfer, first step. The",
     "  promise is put on P50 here, because the peer's number is nearest to a typical one; P90 stands beside it.",
     "- **TPOT.** The peer's promise is on the mean, ours on P90. In aggregated serving, where prefills",
-    "  interrupt decoding, this may be part of why our mixtures of experts serve less than the peer's; not yet isolated.",
+    "  interrupt decoding, this may be part of why our mixtures of experts serve less; not yet isolated.",
     "- **Margins.** The peer takes 10 % off the rate of prefill workers and 8 % off decode workers when it matches",
     "  them. Ours takes no flat margin: pools may be 95 % busy, and what that does to waits is computed. Where prefill",
     "  limits a plan, its throughput therefore differs by 0.95 / 0.90 before any difference in speed.",
