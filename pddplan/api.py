@@ -63,6 +63,9 @@ def size(
     chips: Sequence[str] | None = None,
     redundant_instances: int = 0,
     max_utilization: float = 0.95,
+    max_line_utilization: float = 0.9,
+    max_chips: int | None = None,
+    survive_line_loss: bool = False,
     time_limit_s: float = 30.0,
     compare: bool = True,
     rps: float | None = None,
@@ -125,6 +128,9 @@ def size(
     )
     limits = Limits(
         max_utilization=max_utilization,
+        max_line_utilization=max_line_utilization,
+        max_chips=max_chips,
+        survive_line_loss=survive_line_loss,
         redundant_instances=redundant_instances,
         allowed_chips=tuple(known_chip(inputs.sites, chip) for chip in chips) if chips else None,
         time_limit_s=time_limit_s,

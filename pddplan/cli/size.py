@@ -81,6 +81,16 @@ def size(
     max_utilization: Annotated[
         float, typer.Option("--max-utilization", callback=options.positive, help="No pool is planned busier than this.")
     ] = 0.95,
+    max_line_utilization: Annotated[
+        float,
+        typer.Option("--max-line-utilization", callback=options.positive, help="No line is planned fuller than this."),
+    ] = 0.9,
+    max_chips: Annotated[
+        int | None, typer.Option("--max-chips", min=1, help="Chips of all pools together, spares included.")
+    ] = None,
+    survive_line_loss: Annotated[
+        bool, typer.Option("--survive-line-loss", help="Promises must hold with one line of each bundle lost.")
+    ] = False,
     time_limit: Annotated[
         float, typer.Option("--time-limit", callback=options.positive, help="Stop searching after this many seconds.")
     ] = 30.0,
@@ -127,6 +137,9 @@ def size(
                 chips=chip or None,
                 redundant_instances=spare,
                 max_utilization=max_utilization,
+                max_line_utilization=max_line_utilization,
+                max_chips=max_chips,
+                survive_line_loss=survive_line_loss,
                 time_limit_s=time_limit,
                 compare=compare,
                 rps=rps,
