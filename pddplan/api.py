@@ -53,7 +53,7 @@ COMPARISON_NODES = 40
 
 
 def size(
-    workload: str | Path | Workload = DEFAULT_WORKLOAD,
+    workload: str | Path | Workload | Inputs = DEFAULT_WORKLOAD,
     sites: str | Path | Sites | None = None,
     *,
     topology: str = DEFAULT_TOPOLOGY,

@@ -31,7 +31,7 @@ _SHAPE = r"TP[1-9]\d{0,3}(-PP[1-9]\d{0,3})?(-DP[1-9]\d{0,3})?(-EP[1-9]\d{0,3})?"
 
 
 def load_inputs(
-    workload: str | Path | Workload = DEFAULT_WORKLOAD,
+    workload: str | Path | Workload | Inputs = DEFAULT_WORKLOAD,
     sites: str | Path | Sites | None = None,
     *,
     rps: float | None = None,
@@ -51,6 +51,9 @@ def load_inputs(
 ) -> Inputs:
     """Read the files of a question; numbers given here override those in the files.
 
+    ``workload`` may also be the inputs of a plan file (``plan_file.read_plan_file``): then everything the plan was
+    made from is taken from there, as far as nothing else is given.
+
     Raises:  InputError for anything missing or malformed in any of the files.
     """
     from pddplan.domain import workload as traffic
@@ -62,7 +65,13 @@ def load_inputs(
     from pddplan.profiles.workload_profile import load_workload
     from pddplan.sizing import Inputs
 
-    asked = workload if isinstance(workload, traffic.Workload) else load_workload(workload)
+    if isinstance(workload, Inputs):
+        known: Inputs | None = workload
+        asked = workload.workload
+        sites = sites if sites is not None else workload.sites
+    else:
+        known = None
+        asked = workload if isinstance(workload, traffic.Workload) else load_workload(workload)
     if llm is not None:
         asked = replace(asked, llm=llm)
     promised = {"ttft_p50_s": ttft_p50_s, "ttft_p90_s": ttft_p90_s, "ttft_p99_s": ttft_p99_s, "tpot_s": tpot_s}
@@ -76,19 +85,25 @@ def load_inputs(
         places = with_link(places, link_gbps)
     if shapes:
         places = with_shapes(places, shapes)
-    chips = load_chips(sorted({chip for site in places.sites.values() for chip in site.chips}))
-    model = load_llm(asked.llm)
+    offered = sorted({chip for site in places.sites.values() for chip in site.chips})
+    carried = known.chips if known is not None else {}
+    chips = {**load_chips([chip for chip in offered if chip not in carried]), **carried}
+    model = known.llm if known is not None and llm is None else load_llm(asked.llm)
+    timed = (
+        tuple(table for chip in chips.values() for table in load_tables(chip, model)) if known is None else known.tables
+    )
+    speeds = known.efficiencies if known is not None and stack is None else {}
     return Inputs(
         workload=asked,
         sites=places,
-        chips=chips,
+        chips={chip: chips[chip] for chip in offered},
         llm=model,
-        tables=tuple(table for chip in chips.values() for table in load_tables(chip, model)) if tables else (),
-        efficiencies={chip_id: _efficiency(chip, stack) for chip_id, chip in chips.items()},
-        settings=settings or Settings(),
-        weights_dtype=weights_dtype,
-        kv_dtype=kv_dtype,
-        speculation_depth=speculation_depth,
+        tables=timed if tables else (),
+        efficiencies={chip: speeds[chip] if chip in speeds else _efficiency(chips[chip], stack) for chip in offered},
+        settings=settings or (known.settings if known is not None else Settings()),
+        weights_dtype=weights_dtype or (known.weights_dtype if known is not None else None),
+        kv_dtype=kv_dtype or (known.kv_dtype if known is not None else None),
+        speculation_depth=speculation_depth or (known.speculation_depth if known is not None else 0),
     )
 
 

@@ -22,6 +22,7 @@ Examples:
   pddplan size --workload my.yaml --sites my-sites.yaml --out plan.json --csv costs.csv
   pddplan size --topology any --objective rps --budget 150000
   pddplan size --html plan.html --full
+  pddplan size --from plan.json --rps 20
 """
 
 
@@ -62,6 +63,10 @@ def size(
     chip: options.ChipsOption = None,
     shape: Annotated[
         list[str] | None, typer.Option("--shape", help="Only instances of this shape, e.g. TP8 (repeatable).")
+    ] = None,
+    again: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="PLAN", help="Take all inputs from this plan file, and size them anew."),
     ] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Another model than the workload's.")] = None,
     stack: Annotated[str | None, typer.Option("--stack", help="Serving stack whose efficiencies to use.")] = None,
@@ -121,6 +126,7 @@ def size(
 ) -> None:
     """Find the plan: chips per role and place, routing, line, cost, and whether the promises hold."""
     from pddplan import api
+    from pddplan.plan_file import read_plan_file
 
     options.one_standard_output(as_json, out, csv, xlsx, html)
     if full and html is None:
@@ -128,7 +134,7 @@ def size(
     with profile_dirs(profiles):
         try:
             sizing = api.size(
-                workload,
+                read_plan_file(again)[0] if again is not None else workload,
                 sites,
                 topology=topology,
                 objective=objective,
@@ -155,7 +161,7 @@ def size(
                 kv_dtype=kv,
                 speculation_depth=mtp,
                 tables=tables,
-                settings=api.settings_of(settings or ()),
+                settings=api.settings_of(settings or ()) if settings or again is None else None,
             )
         except InfeasibleError as error:
             if as_json:

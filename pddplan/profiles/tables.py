@@ -75,7 +75,6 @@ class _Row:
             return 1.0
         return default
 
-
     def count(self, *names: str, default: float | None = None) -> int:
         """A whole number: at least 1, or at least 0 where the column may be left out."""
         value, least = self.number(*names, default=default), 1 if default is None else 0
