@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from pddplan.simulate.result import SimulationResult
     from pddplan.sizing import Inputs, Sizing
 
+NOTABLE_PEAK = 1.05
+"""Peaks up to this multiple of the mean need no remark."""
 DEFAULT_TOPOLOGY = "pdd"
 LINE_RANGE = (1e-6, 1e9)
 """Rates [Gbit/s] and sizes of KV [bytes per token] that a line is checked for."""
@@ -162,6 +164,17 @@ def size_inputs(
     return compared(inputs, outcome, topology=topology, objective=goal, limits=bounds, clock=clock, problem=problem)
 
 
+def _peak_remark(workload: Workload, rate_rps: float) -> list[str]:
+    """That a plan is sized for a mean rate, where the traffic is known to peak above it."""
+    peak = workload.arrival.peak_to_mean
+    if peak <= NOTABLE_PEAK:
+        return []
+    return [
+        f"sized for {rate_rps:.3g} req/s; the busiest minutes of this traffic bring {peak:.2f} times its mean: "
+        f"--rps {rate_rps * peak:.3g} plans for them"
+    ]
+
+
 def compared(
     inputs: Inputs,
     outcome: Outcome,
@@ -185,7 +198,7 @@ def compared(
     goal = objective or optimize.Objective(kind="cost")
     problem, shapes = problem or problem_of(inputs), shapes_of(inputs)
     baseline = cold = None
-    remarks: list[str] = []
+    remarks: list[str] = _peak_remark(inputs.workload, outcome.plan.rate_rps)
     same_rate = replace(goal, kind="cost", rate_rps=outcome.plan.rate_rps, budget_per_month=None)
     with clock("baseline"):
         if topology == "colocated":
