@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.errors import InputError, Problem, did_you_mean
@@ -30,7 +31,17 @@ from pddplan.profiles.yaml_source import KeyPath, SourceDocument, dotted, kind_o
 LARGEST = 1e24
 """No quantity anyone writes in a profile is larger; keeps products of them finite."""
 
-Positive = Annotated[float, Field(gt=0, le=LARGEST)]
+SMALLEST = 1e-24
+"""No positive quantity of this trade is smaller; what divides by one must not overflow."""
+
+
+def _not_vanishing(value: float) -> float:
+    if value < SMALLEST:
+        raise PydanticCustomError("greater_than_equal", "too small", {"ge": SMALLEST})
+    return value
+
+
+Positive = Annotated[float, Field(gt=0, le=LARGEST), AfterValidator(_not_vanishing)]
 NonNegative = Annotated[float, Field(ge=0, le=LARGEST)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1, le=10**9)]

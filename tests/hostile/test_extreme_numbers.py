@@ -19,7 +19,12 @@ from hypothesis import strategies as st
 from pddplan import api
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role, Shape
+from pddplan.errors import InputError
 from pddplan.optimize import Limits, Objective
+from pddplan.profiles import yaml_source
+from pddplan.profiles.chip_profile import ChipFile
+from pddplan.profiles.lookup import bundled_root
+from pddplan.profiles.schema import read
 from pddplan.queueing import erlang_c, mix_moments
 from pddplan.queueing.flows import split_scv, superposed_scv
 from pddplan.records import to_plain
@@ -203,3 +208,13 @@ def test_solved_plans_have_whole_instances(rate: float) -> None:
     for place, number in numbers(to_plain(sizing.outcome)):
         assert math.isfinite(number), place
         assert not (number == 0 and math.copysign(1.0, number) < 0), place
+
+
+@pytest.mark.parametrize("key", ["memory_bandwidth_gb_per_s", "memory_gb", "peak_bf16_dense_tflop_per_s"])
+def test_vanishing_chip_numbers_are_refused_before_anything_divides_by_them(key: str) -> None:
+    """1e-300 is above zero, and what divides by it overflows."""
+    text = (bundled_root() / "hardware_profiles" / "h100-sxm.yaml").read_text(encoding="utf-8")
+    head, tail = text.split(f"  {key}:\n    value: ", 1)
+    spoilt = f"{head}  {key}:\n    value: 1.0e-300\n{tail.split(chr(10), 1)[1]}"
+    with pytest.raises(InputError, match=f"chip.{key}.value\n  must be at least 1e-24"):
+        read(yaml_source.loads(spoilt, name="chip.yaml"), ChipFile)
