@@ -198,9 +198,10 @@ def _routing(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         )
     lines = [paint.bold("ROUTING"), *table(columns, rows, width=width, paint=paint)]
     if outcome.relay_token_share > 0:
-        lines.append(f"the relay writes {percent(outcome.relay_token_share)} of all output tokens")
+        said = f"the relay writes {percent(outcome.relay_token_share)} of all output tokens"
+        lines += paragraph(said, width=width)
     elif outcome.plan.topology == "pdd":
-        lines.append("no relay pool: at these transfer times it is not worth its chips")
+        lines += paragraph("no relay pool: at these transfer times it is not worth its chips", width=width)
     return lines
 
 

@@ -25,6 +25,14 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(cell_len(line) for line in lines) <= width
 
 
+def test_sentences_about_the_relay_fit_as_well() -> None:
+    sized = samples.sizing()
+    for share in (0.0, 0.06):
+        outcome = replace(sized.outcome, plan=replace(sized.outcome.plan, topology="pdd"), relay_token_share=share)
+        lines = render(replace(sized, outcome=outcome), width=60).splitlines()
+        assert max(cell_len(line) for line in lines) <= 60
+
+
 @pytest.mark.parametrize("width", [60, 100])
 def test_golden_report(width: int, golden: Callable[[str, str], None]) -> None:
     golden(f"terminal-report-{width}.txt", render(samples.sizing(), width=width))
