@@ -89,9 +89,10 @@ def load_inputs(
     carried = known.chips if known is not None else {}
     chips = {**load_chips([chip for chip in offered if chip not in carried]), **carried}
     model = known.llm if known is not None and llm is None else load_llm(asked.llm)
-    timed = (
-        tuple(table for chip in chips.values() for table in load_tables(chip, model)) if known is None else known.tables
-    )
+    # tables belong to a model as much as to a chip: those a plan file carries serve only the model it was made for
+    kept = known.tables if known is not None and llm is None else ()
+    untimed = [chip for chip_id, chip in chips.items() if known is None or llm is not None or chip_id not in carried]
+    timed = (*kept, *(table for chip in untimed for table in load_tables(chip, model)))
     speeds = known.efficiencies if known is not None and stack is None else {}
     return Inputs(
         workload=asked,

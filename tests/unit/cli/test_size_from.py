@@ -40,3 +40,10 @@ def test_chips_of_the_file_win_over_bundled_ones(plan_file: Path) -> None:
     doubled = replace(chip, memory_bytes=2 * chip.memory_bytes)
     again = api.load_inputs(replace(inputs, chips={**inputs.chips, "h100-sxm": doubled}))
     assert again.chips["h100-sxm"].memory_bytes == 2 * chip.memory_bytes
+
+
+def test_latency_tables_of_the_file_serve_only_its_own_model() -> None:
+    inputs = api.load_inputs("prfaas-lognormal", "prfaas")
+    assert inputs.tables
+    assert api.load_inputs(inputs).tables == inputs.tables
+    assert not api.load_inputs(inputs, llm="deepseek-v3").tables
