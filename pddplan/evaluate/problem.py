@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from pddplan.paths.decoding import StepCurve, step_curve
 
 TAILS = ("ttft_p90_s", "ttft_p99_s", "e2e_p90_s", "e2e_p99_s")
 """Promises that the tail margin applies to."""
+
+
+T = TypeVar("T")
 
 
 class KvBytes(Protocol):
@@ -101,77 +104,65 @@ class Problem:
     settings: Settings = field(default_factory=Settings)
     memo: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
 
+    def _remembered(self, what: str, pool: Pool, compute: Callable[[], T], *more: object) -> T:
+        """What a pure function of the pool's kind (and ``more``) says, computed once."""
+        key = (what, *pool_kind(pool), *more)
+        if key not in self.memo:
+            self.memo[key] = compute()
+        found: T = self.memo[key]
+        return found
+
     def instance_of(self, pool: Pool) -> Instance:
         """The instance behind a pool, asked for once per kind."""
-        key = ("instance", *pool_kind(pool))
-        if key not in self.memo:
-            self.memo[key] = self.instance(pool)
-        found: Instance = self.memo[key]
-        return found
+        return self._remembered("instance", pool, lambda: self.instance(pool))
 
     def prefill_s(self, pool: Pool) -> Array:
         """Prefill time of each class on an idle instance of the pool [s]."""
-        key = ("prefill", *pool_kind(pool))
-        if key not in self.memo:
-            classes = self.workload.classes
-            self.memo[key] = np.asarray(
-                self.instance_of(pool).prefill_time_s(
-                    new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens
-                ),
-                dtype=float,
-            )
-        times: Array = self.memo[key]
-        return times
+        return self._remembered("prefill", pool, lambda: self._per_class(self.instance_of(pool).prefill_time_s))
 
     def prefill_stop_s(self, pool: Pool) -> Array:
         """Part of each class's prefill time that stops decoding on the same (aggregated) instance [s]."""
-        key = ("stop", *pool_kind(pool))
-        if key not in self.memo:
-            classes = self.workload.classes
-            self.memo[key] = np.asarray(
-                self.instance_of(pool).prefill_stop_s(
-                    new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens
-                ),
-                dtype=float,
-            )
-        times: Array = self.memo[key]
-        return times
+        return self._remembered("stop", pool, lambda: self._per_class(self.instance_of(pool).prefill_stop_s))
+
+    def _per_class(self, prefill: Callable[..., Array]) -> Array:
+        classes = self.workload.classes
+        times = prefill(new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens)
+        return np.asarray(times, dtype=float)
 
     def single_step_s(self, pool: Pool) -> Array:
         """Decode step of one sequence of each class alone on an instance of the pool [s]."""
-        key = ("single step", *pool_kind(pool))
-        if key not in self.memo:
+
+        def compute() -> Array:
             context = self.workload.classes.input_tokens
-            self.memo[key] = np.asarray(
-                self.instance_of(pool).decode_step_s(batch=np.ones_like(context), context_tokens=context), dtype=float
-            )
-        steps: Array = self.memo[key]
-        return steps
+            step = self.instance_of(pool).decode_step_s(batch=np.ones_like(context), context_tokens=context)
+            return np.asarray(step, dtype=float)
+
+        return self._remembered("single step", pool, compute)
 
     def curve(self, pool: Pool, work: DecodeWork) -> StepCurve:
         """Step time of the pool's instance over all batches that its memory allows."""
         # whole tokens, so that near-equal mixes share a curve and the result does not depend on which came first
         context, held = float(round(work.step_tokens)), float(round(work.memory_tokens))
-        key = ("curve", *pool_kind(pool), context, held)
-        if key not in self.memo:
+
+        def compute() -> StepCurve:
             instance = self.instance_of(pool)
             largest, _ = instance.max_batch(context_tokens=held)
-            self.memo[key] = step_curve(instance, context_tokens=context, largest_batch=max(largest, 1))
-        curve: StepCurve = self.memo[key]
-        return curve
+            return step_curve(instance, context_tokens=context, largest_batch=max(largest, 1))
+
+        return self._remembered("curve", pool, compute, context, held)
 
     def payload_bytes(self, pool: Pool, *, decode_cache: bool) -> Array:
         """KV that leaves a prefill pool per request: what the decode side misses, or all of it [bytes]."""
-        key = ("payload", *pool_kind(pool), decode_cache)
-        if key not in self.memo:
+
+        def compute() -> Array:
             classes = self.workload.classes
             missing = classes.miss_decode_tokens if decode_cache else classes.input_tokens
-            self.memo[key] = np.asarray(
-                self.instance_of(pool).kv.increment_bytes(total_tokens=classes.input_tokens, missing_tokens=missing),
-                dtype=float,
+            kv = self.instance_of(pool).kv
+            return np.asarray(
+                kv.increment_bytes(total_tokens=classes.input_tokens, missing_tokens=missing), dtype=float
             )
-        payload: Array = self.memo[key]
-        return payload
+
+        return self._remembered("payload", pool, compute, decode_cache)
 
     def rdma_bytes_per_s(self, pool: Pool) -> float:
         """Rate at which one instance of the pool sends KV inside its site [bytes/s]."""
