@@ -88,7 +88,7 @@ def _numbers(value: Any, place: str) -> Iterator[tuple[str, str, object]]:
 def _workload(workload: Workload) -> Iterator[tuple[str, str]]:
     place = "inputs.workload"
     classes = workload.classes
-    columns = [getattr(classes, spec.name) for spec in fields(classes) if spec.name != "label"]
+    columns = [getattr(classes, spec.name) for spec in fields(classes) if spec.name not in ("label", "group")]
     if any(column.ndim != 1 or column.size != classes.weight.size for column in columns) or not classes.weight.size:
         yield f"{place}.classes", "the columns must be lists of one length, one number per class"
         return
@@ -102,10 +102,15 @@ def _workload(workload: Workload) -> Iterator[tuple[str, str]]:
             yield f"{place}.classes.{name}", "must lie between 0 and the input tokens"
     if workload.arrival.rate_rps <= 0 or workload.arrival.scv < 0 or workload.arrival.peak_to_mean < 1:
         yield f"{place}.arrival", "the rate must be above 0, its SCV not negative, and the peak at least the mean"
-    for spec in fields(workload.promises):
-        promised = getattr(workload.promises, spec.name)
-        if promised is not None and promised <= 0:
-            yield f"{place}.promises.{spec.name}", "must be greater than 0"
+    if len(classes.group) not in (0, classes.count):
+        yield f"{place}.classes.group", "must name one traffic class per request class, or be left out"
+    for promise in workload.promises.made():
+        inside = f"by_class.{promise.group}." if promise.group else ""
+        if promise.limit_s <= 0:
+            yield f"{place}.promises.{inside}{promise.kind.field}", "must be greater than 0"
+    for name, part in workload.promises.by_class.items():
+        if name not in classes.groups or part.by_class:
+            yield f"{place}.promises.by_class.{name}", "must be a traffic class that classes.group names"
 
 
 def _chip(chip: Chip, place: str) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from pddplan.domain.plan import Plan
 from pddplan.domain.provenance import Basis
+from pddplan.domain.workload import Promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,15 @@ class Percentiles:
     p90: float
     p99: float
     mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """What the requests of one traffic class meet."""
+
+    ttft: Percentiles
+    tpot: Percentiles
+    e2e: Percentiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +158,24 @@ class Outcome:
     tpot_by_class_s: tuple[float, ...] = ()
     """Mean over the class."""
     worst_itl_by_class_s: tuple[float, ...] = ()
+    by_class: Mapping[str, Latencies] = field(default_factory=dict)
+    """Per traffic class (``RequestClasses.group``), where the workload tells some apart."""
     notes: tuple[str, ...] = ()
     solver: SolverReport | None = None
 
     @property
     def keeps_promises(self) -> bool:
         return not self.violations
+
+    def reached_s(self, promise: Promise) -> float:
+        """What is predicted where a promise is made, without any margin [s]."""
+        if promise.group:
+            latency = getattr(self.by_class[promise.group], promise.kind.latency)
+        elif promise.kind.latency == "tpot" and self.tpot is None:
+            return self.tpot_s
+        else:
+            latency = getattr(self, promise.kind.latency)
+        return float(getattr(latency, promise.kind.statistic))
 
     def _repr_html_(self) -> str:
         """What a notebook shows. The report layer stands above this one, so it is looked up when it is asked for."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pddplan.domain.outcome import Cost, Outcome, Percentiles
+from pddplan.domain.outcome import Cost, Latencies, Outcome, Percentiles
 from pddplan.domain.plan import Plan
 from pddplan.domain.workload import Array
 from pddplan.economics.costs import bcr, plan_cost
 from pddplan.evaluate.findings import assumptions, bindings, line_loads, notes, pool_loads, violations
-from pddplan.evaluate.flows import system
+from pddplan.evaluate.flows import System, system
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.tpot import tpot_percentiles
 from pddplan.paths.latency import PreparedLatency, stacked
@@ -35,7 +35,9 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: 
     priced = plan_cost(plan, problem.sites, problem.chips) if cost is None else cost
     gap = np.array([r.worst_gap_s for r in solved.results])
     pools, lines = pool_loads(problem, plan, solved), line_loads(plan, solved)
-    broken = violations(problem, plan, solved, ttft=ttft_total, e2e=e2e_total, tpot=tpot)
+    by_group = _by_group(problem, solved, latencies, mean_s)
+    reached = {"": Latencies(ttft_total, tpot, e2e_total), **by_group}
+    broken = violations(problem, plan, solved, reached)
     goodput = 0.0 if broken else plan.rate_rps
     total = float(flow.sum())
     tokens = float((flow * problem.workload.classes.output_tokens).sum())
@@ -58,13 +60,14 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: 
         },
         relay_token_share=relayed / tokens if tokens > 0 else 0.0,
         violations=broken,
-        binding=bindings(problem, solved, ttft=ttft_total, tpot=tpot, pools=pools, lines=lines),
+        binding=bindings(problem, reached, pools=pools, lines=lines),
         assumptions=assumptions(problem, plan),
         ttft_by_path=dict(zip((path.id for path in plan.paths), by_path, strict=False)),
         ttft_by_class=by_class[: flow.shape[1]],
         e2e_by_class=by_class[flow.shape[1] :],
         tpot_by_class_s=_class_means(np.array([r.tpot_s for r in solved.results]), flow),
         worst_itl_by_class_s=tuple(np.where(flow > 0, gap, 0.0).max(axis=0).tolist()),
+        by_class=by_group,
         notes=notes(problem, plan, solved),
     )
 
@@ -78,6 +81,17 @@ def _over_all(latencies: PreparedLatency, mean_s: Array, flow: Array) -> tuple[P
     chosen = latencies.rows(used, groups=2)
     ttft, e2e = mixture_percentiles(chosen, np.stack([weight, weight]), mean_s=mean_s[used].reshape(2, -1))
     return ttft, e2e
+
+
+def _by_group(problem: Problem, solved: System, latencies: PreparedLatency, mean_s: Array) -> dict[str, Latencies]:
+    """Percentiles of each traffic class that the workload tells apart; rows as for _over_all."""
+    classes, found = problem.workload.classes, {}
+    for group in classes.groups:
+        mine = solved.flow_rps * classes.members(group)
+        ttft, e2e = _over_all(latencies, mean_s, mine)
+        tpot = tpot_percentiles(solved.results, mine, output_tokens=classes.output_tokens)
+        found[group] = Latencies(ttft, tpot, e2e)
+    return found
 
 
 def _in_detail(

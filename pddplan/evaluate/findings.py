@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from pddplan.domain.outcome import Assumption, Binding, LineLoad, Percentiles, PoolLoad, Violation
+from pddplan.domain.outcome import Assumption, Binding, Latencies, LineLoad, Percentiles, PoolLoad, Violation
 from pddplan.domain.plan import PathKind, Plan, Role
 from pddplan.domain.provenance import Basis
 from pddplan.domain.workload import Array
@@ -121,11 +123,9 @@ def line_loads(plan: Plan, solved: System) -> tuple[LineLoad, ...]:
     return tuple(loads)
 
 
-def violations(
-    problem: Problem, plan: Plan, solved: System, *, ttft: Percentiles, e2e: Percentiles, tpot: Percentiles
-) -> tuple[Violation, ...]:
-    """Every promise and physical limit that the plan breaks."""
-    asked = _asked(problem, ttft=ttft, tpot=tpot, e2e=e2e)
+def violations(problem: Problem, plan: Plan, solved: System, reached: Mapping[str, Latencies]) -> tuple[Violation, ...]:
+    """Every promise and physical limit that the plan breaks; ``reached`` per traffic class, "" = all requests."""
+    asked = _asked(problem, reached)
     found = [Violation(name, limit, got, "s") for name, limit, got in asked if not got <= limit * (1.0 + SAME)]
     for pool in plan.pools:
         prefill, point = solved.states.prefill.get(pool.id), solved.states.decode.get(pool.id)
@@ -160,24 +160,14 @@ def violations(
     return tuple(found)
 
 
-def _asked(
-    problem: Problem, *, ttft: Percentiles, tpot: Percentiles, e2e: Percentiles | None = None
-) -> list[tuple[str, float, float]]:
+def _asked(problem: Problem, reached: Mapping[str, Latencies]) -> list[tuple[str, float, float]]:
     """(name, limit, prediction to be held against it) of the promises made; tails are raised by the tail margin."""
-    promises, tail = problem.workload.promises, 1.0 + problem.settings.tail_margin
-    rows = [
-        ("TTFT P50", promises.ttft_p50_s, ttft.p50),
-        ("TTFT P90", promises.ttft_p90_s, ttft.p90 * tail),
-        ("TTFT P99", promises.ttft_p99_s, ttft.p99 * tail),
-        ("TPOT P90", promises.tpot_s, tpot.p90),
-    ]
-    if e2e is not None:
-        rows += [
-            ("E2E P50", promises.e2e_p50_s, e2e.p50),
-            ("E2E P90", promises.e2e_p90_s, e2e.p90 * tail),
-            ("E2E P99", promises.e2e_p99_s, e2e.p99 * tail),
-        ]
-    return [(name, limit, got) for name, limit, got in rows if limit is not None]
+    rows = []
+    for promise in problem.workload.promises.made():
+        latency = getattr(reached[promise.group], promise.kind.latency)
+        raised = 1.0 + problem.settings.tail_margin if promise.kind.is_tail else 1.0
+        rows.append((promise.name, promise.limit_s, getattr(latency, promise.kind.statistic) * raised))
+    return rows
 
 
 def relay_lag(problem: Problem, plan: Plan, solved: System) -> CacheLag | None:
@@ -213,15 +203,13 @@ def relay_lag(problem: Problem, plan: Plan, solved: System) -> CacheLag | None:
 
 def bindings(
     problem: Problem,
-    solved: System,
+    reached: Mapping[str, Latencies],
     *,
-    ttft: Percentiles,
-    tpot: Percentiles,
     pools: tuple[PoolLoad, ...],
     lines: tuple[LineLoad, ...],
 ) -> tuple[Binding, ...]:
     """Promises and capacities that are used nearly whole."""
-    asked = _asked(problem, ttft=ttft, tpot=tpot)
+    asked = _asked(problem, reached)
     tight = [Binding(name, got, limit, "s") for name, limit, got in asked if got >= NEAR_LIMIT * limit]
     warn = problem.settings.warn_utilization
     for load in pools:

@@ -13,15 +13,11 @@ from pddplan.domain.llm import Llm
 from pddplan.domain.plan import Pool, Shape
 from pddplan.domain.provenance import Basis
 from pddplan.domain.sites import Sites
-from pddplan.domain.workload import Array, Promises, Workload
+from pddplan.domain.workload import Array, Promise, Promises, Workload
 from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.settings import Settings
 from pddplan.paths.decoding import StepCurve, step_curve
-
-TAILS = ("ttft_p90_s", "ttft_p99_s", "e2e_p90_s", "e2e_p99_s")
-"""Promises that the tail margin applies to."""
-
 
 T = TypeVar("T")
 
@@ -182,12 +178,19 @@ class Problem:
 
     @property
     def judged_promises(self) -> Promises:
-        """The promises as predictions are held against them: TTFT and E2E at P90 and P99 lowered by the tail margin."""
-        promises, margin = self.workload.promises, self.settings.tail_margin
-        if margin == 0.0:
-            return promises
-        tails = {name: getattr(promises, name) for name in TAILS}
-        return replace(promises, **{n: limit / (1.0 + margin) for n, limit in tails.items() if limit is not None})
+        """For optimize.points until it asks per class."""
+        found = Promises()
+        for promise in self.promises_as_judged:
+            if not promise.group:
+                found = found.with_limit(promise.kind, promise.limit_s)
+        return found
+
+    @property
+    def promises_as_judged(self) -> tuple[Promise, ...]:
+        """The promises made, as predictions are held against them: tails (TTFT, E2E) lowered by the tail margin."""
+        scale = 1.0 + self.settings.tail_margin
+        made = self.workload.promises.made()
+        return tuple(replace(p, limit_s=p.limit_s / scale) if p.kind.is_tail else p for p in made)
 
     @property
     def layers(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -153,6 +153,7 @@ def request_classes(
     miss_decode_tokens: Array,
     output_tokens: Array,
     label: tuple[str, ...] = (),
+    group: tuple[str, ...] = (),
 ) -> RequestClasses:
     """Build the record with weights scaled to sum one; classes without weight are left out.
 
@@ -171,6 +172,36 @@ def request_classes(
         miss_decode_tokens=miss_d,
         output_tokens=output,
         label=tuple(text for text, keep in zip(label, kept, strict=True) if keep) if label else (),
+        group=tuple(text for text, keep in zip(group, kept, strict=True) if keep) if group else (),
+    )
+
+
+def mixed(parts: Mapping[str, tuple[float, RequestClasses]]) -> RequestClasses:
+    """Request classes of several traffic classes side by side, each with its share of all requests.
+
+    Formula:     w = share_i w_i / sum of shares
+    Parameters:  parts: name of the traffic class -> (share > 0, its request classes)
+    Returns:     all request classes, each with the name of its traffic class as ``group``
+    Raises:      DomainError when no share is positive.
+    Holds when:  requests of the traffic classes arrive independently of each other.
+    References:  definition
+    """
+    found = list(parts.items())
+
+    def column(name: str) -> Array:
+        return np.concatenate([getattr(classes, name) for _, (_, classes) in found])
+
+    labelled = any(classes.label for _, (_, classes) in found)
+    return request_classes(
+        weight=np.concatenate([share * classes.weight for _, (share, classes) in found]),
+        input_tokens=column("input_tokens"),
+        miss_prefill_tokens=column("miss_prefill_tokens"),
+        miss_decode_tokens=column("miss_decode_tokens"),
+        output_tokens=column("output_tokens"),
+        label=tuple(f"{name} {text}".strip() for name, (_, c) in found for text in (c.label or ("",) * c.count))
+        if labelled
+        else (),
+        group=tuple(name for name, (_, classes) in found for _ in range(classes.count)),
     )
 
 

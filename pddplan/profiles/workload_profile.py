@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pddplan.domain.provenance import Basis, Provenance
-from pddplan.domain.workload import Arrival, OddTraffic, Promises, RequestClasses, Workload
+from pddplan.domain.workload import PROMISE_KINDS, Arrival, OddTraffic, Promises, RequestClasses, Workload
 from pddplan.errors import DomainError, InputError, ProblemList
 from pddplan.profiles import lookup, workload_forms, yaml_source
 from pddplan.profiles.lookup import Kind
@@ -17,12 +18,15 @@ from pddplan.profiles.schema import Sourced, provenance, read
 from pddplan.profiles.workload_schema import (
     CURVE_COLUMNS,
     TABLE_COLUMNS,
+    ClassPromises,
+    Form,
     HitBins,
     Lognormal,
-    PromisePart,
+    Mix,
     Table,
     Uniform,
     WorkloadFile,
+    forms,
 )
 
 SIGNIFICANT_DIGITS = 7
@@ -58,7 +62,9 @@ def parse_workload(document: yaml_source.SourceDocument) -> Workload:
             dispersion=dict(arrival.dispersion.value) if arrival.dispersion else {},
             hourly_profile=tuple(arrival.hourly_profile.value) if arrival.hourly_profile else None,
         ),
-        promises=Promises(**{name: _value(getattr(file.promises, name), None) for name in PromisePart.model_fields}),
+        promises=replace(
+            _promises(file.promises), by_class={name: _promises(p) for name, p in file.promises.by_class.items()}
+        ),
         odd_traffic=OddTraffic(
             min_transfer_tokens=file.odd_traffic.min_transfer_tokens.value,
             max_output_tokens=file.odd_traffic.max_output_tokens.value,
@@ -100,11 +106,14 @@ def dump_workload(workload: Workload) -> str:
     if arrival.hourly_profile:
         factors = [rounded(factor) for factor in arrival.hourly_profile]
         data["arrival"]["hourly_profile"] = sourced(factors, "arrival.hourly_profile")
-    data["promises"] = {
-        name: sourced(getattr(workload.promises, name), f"promises.{name}")
-        for name in PromisePart.model_fields
-        if getattr(workload.promises, name) is not None
-    }
+    data["promises"] = {}
+    for promise in workload.promises.made():
+        name = promise.kind.field
+        if promise.group:
+            part = data["promises"].setdefault("by_class", {}).setdefault(promise.group, {})
+            part[name] = sourced(promise.limit_s, f"promises.by_class.{promise.group}.{name}")
+        else:
+            data["promises"][name] = sourced(promise.limit_s, f"promises.{name}")
     data["odd_traffic"] = {
         name: sourced(getattr(workload.odd_traffic, name), f"odd_traffic.{name}")
         for name in ("min_transfer_tokens", "max_output_tokens")
@@ -139,9 +148,21 @@ def _value(number: Sourced | None, default: float | None) -> Any:
     return default if number is None else number.value
 
 
+def _promises(part: ClassPromises) -> Promises:
+    return Promises(**{kind.field: _value(getattr(part, kind.field), None) for kind in PROMISE_KINDS})
+
+
 def _classes(file: WorkloadFile, document: yaml_source.SourceDocument) -> RequestClasses:
-    match file.requests:
-        case HitBins() as form:
+    found = {path: _classes_of(form, document, path) for path, form in forms(file).items()}
+    if isinstance(file.requests, Mix):
+        parts = zip(file.requests.parts.items(), found.values(), strict=True)
+        return workload_forms.mixed({name: (part.share.value, classes) for (name, part), classes in parts})
+    return found[()]
+
+
+def _classes_of(form: Form, document: yaml_source.SourceDocument, path: tuple[str, ...]) -> RequestClasses:
+    match form:
+        case HitBins():
             bins = form.bins
             return workload_forms.from_hit_bins(
                 [bins[0].hit_from, *(b.hit_to for b in bins)],
@@ -150,7 +171,7 @@ def _classes(file: WorkloadFile, document: yaml_source.SourceDocument) -> Reques
                 output_tokens=form.output_tokens.value,
                 decode_extra_tokens=_value(form.decode_extra_tokens, 0.0),
             )
-        case Lognormal() as form:
+        case Lognormal():
             return workload_forms.from_lognormal(
                 form.mu.value,
                 form.sigma.value,
@@ -161,23 +182,23 @@ def _classes(file: WorkloadFile, document: yaml_source.SourceDocument) -> Reques
                 decode_hit_rate=_value(form.decode_hit_rate, None),
                 classes=form.classes,
             )
-        case Uniform() as form:
+        case Uniform():
             return workload_forms.from_uniform(
                 (form.input_tokens.value[0], form.input_tokens.value[1]),
                 (form.output_tokens.value[0], form.output_tokens.value[1]),
                 hit_rate=form.hit_rate.value,
                 decode_hit_rate=_value(form.decode_hit_rate, None),
             )
-        case Table() as form:
-            return _table_classes(form, document)
+        case Table():
+            return _table_classes(form, document, path)
 
 
-def _table_classes(form: Table, document: yaml_source.SourceDocument) -> RequestClasses:
+def _table_classes(form: Table, document: yaml_source.SourceDocument, path: tuple[str, ...]) -> RequestClasses:
     problems = ProblemList()
     place = {name: form.columns.index(name) for name in TABLE_COLUMNS}
 
     def complain(row: int, what: str, fix: str) -> None:
-        problems.add(what, fix=fix, where=document.where(("requests", "rows", row)))
+        problems.add(what, fix=fix, where=document.where(("requests", *path, "rows", row)))
 
     for index, row in enumerate(form.value):
         if len(row) != len(TABLE_COLUMNS):
@@ -192,7 +213,9 @@ def _table_classes(form: Table, document: yaml_source.SourceDocument) -> Request
             if row[place[name]] > length:
                 complain(index, f"{name} exceeds input_tokens", "no more tokens can be missing than there are")
     if not problems.problems and sum(row[place["weight"]] for row in form.value) <= 0:
-        problems.add("the weights sum to 0", fix="give weights above 0", where=document.where(("requests", "rows")))
+        problems.add(
+            "the weights sum to 0", fix="give weights above 0", where=document.where(("requests", *path, "rows"))
+        )
     problems.raise_if_any()
     columns = np.array(form.value, dtype=np.float64)
     weight, inputs, miss, transfer, outputs = (columns[:, place[name]] for name in TABLE_COLUMNS)
@@ -202,6 +225,7 @@ def _table_classes(form: Table, document: yaml_source.SourceDocument) -> Request
         miss_prefill_tokens=miss,
         miss_decode_tokens=transfer,
         output_tokens=outputs,
+        group=tuple(form.groups or ()),
     )
 
 
@@ -229,7 +253,8 @@ def _table(workload: Workload, numbers: Mapping[str, Provenance], sources: dict[
         if parts:
             weakest = max(p.basis for key, p in numbers.items() if key.startswith("requests."))
             origin = Provenance(basis=weakest, source="classes computed from: " + "; ".join(parts))
-    return {"columns": list(TABLE_COLUMNS), **_sourced(rows, origin, sources, key="rows")}
+    groups = {"groups": list(workload.classes.group)} if workload.classes.group else {}
+    return {"columns": list(TABLE_COLUMNS), **_sourced(rows, origin, sources, key="rows"), **groups}
 
 
 def _sourced(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
+from pddplan.errors import did_you_mean
 from pddplan.profiles.schema import (
     GIVEN,
     Check,
@@ -137,6 +138,26 @@ class Table(Sourced):
     """weight, input_tokens, miss_prefill_tokens, miss_decode_tokens, output_tokens in any order."""
     value: Annotated[list[list[NonNegative]], Field(alias="rows", min_length=1, max_length=4096)]
     """One list per class, in the order of the columns."""
+    groups: Annotated[list[Identifier], Field(min_length=1, max_length=4096)] | None = None
+    """Traffic class of each row (chat, agents), where promises are made to some of them."""
+
+
+class MixPart(Strict):
+    """One traffic class of a mix."""
+
+    share: PlainPositive
+    """Share of all requests; shares are scaled to sum to one."""
+    requests: Annotated[HitBins | Lognormal | Uniform | Table, Field(discriminator="kind")]
+    """What its requests look like: hit-rate-bins, lognormal, uniform or table."""
+
+
+class Mix(Strict):
+    """Several traffic classes, each with a form and a name of its own."""
+
+    kind: Literal["mix"]
+    """Which form the request classes are given in."""
+    parts: Annotated[dict[Identifier, MixPart], Field(min_length=1, max_length=64)]
+    """By the name of the traffic class; promises.by_class refers to it."""
 
 
 class Curve(Sourced):
@@ -177,7 +198,7 @@ class ArrivalPart(Strict):
     """Daily profile, when known."""
 
 
-class PromisePart(Strict):
+class ClassPromises(Strict):
     """Promises to users. TTFT runs from arrival to the first output token leaving the system."""
 
     ttft_p50_s: PlainPositive | None = None
@@ -194,6 +215,13 @@ class PromisePart(Strict):
     """Time to the last token kept by 90 % of requests [s]."""
     e2e_p99_s: PlainPositive | None = None
     """Time to the last token kept by 99 % of requests [s]."""
+
+
+class PromisePart(ClassPromises):
+    """Promises to all requests, and to those of single traffic classes."""
+
+    by_class: dict[Identifier, ClassPromises] = Field(default_factory=dict)
+    """By the name of a traffic class (a part of a mix, or a group of a table)."""
 
 
 class OddPart(Strict):
@@ -228,19 +256,41 @@ class TraceRecord(Strict):
     """Aggregates of the replay, for reading."""
 
 
+Form = HitBins | Lognormal | Uniform | Table
+
+
+def forms(file: WorkloadFile) -> dict[tuple[str, ...], Form]:
+    """The forms that the request classes come from, by the key path below ``requests``: several in a mix."""
+    if isinstance(file.requests, Mix):
+        return {("parts", name, "requests"): part.requests for name, part in file.requests.parts.items()}
+    return {(): file.requests}
+
+
+def traffic_classes(file: WorkloadFile) -> tuple[str, ...]:
+    """Names that promises may be made to."""
+    if isinstance(file.requests, Mix):
+        return tuple(file.requests.parts)
+    return tuple(dict.fromkeys(file.requests.groups or ())) if isinstance(file.requests, Table) else ()
+
+
 def _bins_without_gaps(file: WorkloadFile) -> bool:
-    if not isinstance(file.requests, HitBins):
-        return True
-    bins = file.requests.bins
-    return all(b.hit_to > b.hit_from for b in bins) and all(a.hit_to == b.hit_from for a, b in itertools.pairwise(bins))
+    found = [form.bins for form in forms(file).values() if isinstance(form, HitBins)]
+    return all(b.hit_to > b.hit_from for bins in found for b in bins) and all(
+        a.hit_to == b.hit_from for bins in found for a, b in itertools.pairwise(bins)
+    )
 
 
 def _shares_positive(file: WorkloadFile) -> bool:
-    return not isinstance(file.requests, HitBins) or sum(b.share.value for b in file.requests.bins) > 0
+    found = [form.bins for form in forms(file).values() if isinstance(form, HitBins)]
+    return all(sum(b.share.value for b in bins) > 0 for bins in found)
 
 
 def _limits_increase(file: WorkloadFile) -> bool:
-    match file.requests:
+    return all(_increases(form) for form in forms(file).values())
+
+
+def _increases(form: Form) -> bool:
+    match form:
         case Lognormal(low_tokens=low, high_tokens=high):
             return bool(low.value < high.value)
         case Uniform(input_tokens=inputs, output_tokens=outputs):
@@ -248,8 +298,30 @@ def _limits_increase(file: WorkloadFile) -> bool:
     return True
 
 
+def _tables(file: WorkloadFile) -> list[Table]:
+    return [form for form in forms(file).values() if isinstance(form, Table)]
+
+
 def _columns_known(file: WorkloadFile) -> bool:
-    return not isinstance(file.requests, Table) or sorted(file.requests.columns) == sorted(TABLE_COLUMNS)
+    return all(sorted(table.columns) == sorted(TABLE_COLUMNS) for table in _tables(file))
+
+
+def _one_group_per_row(file: WorkloadFile) -> bool:
+    return all(
+        table.groups is None or (len(table.groups) == len(table.value) and not isinstance(file.requests, Mix))
+        for table in _tables(file)
+    )
+
+
+def _classes_known(file: WorkloadFile) -> bool:
+    return set(file.promises.by_class) <= set(traffic_classes(file))
+
+
+def _unknown_classes(file: WorkloadFile) -> str:
+    known = traffic_classes(file)
+    unknown = [name for name in file.promises.by_class if name not in known]
+    listed = ", ".join(known) or "none: give requests as a mix, or a table with groups"
+    return f"no traffic class {unknown[0]!r}{did_you_mean(unknown[0], known)}; there are: {listed}"
 
 
 def _curve_columns_known(file: WorkloadFile) -> bool:
@@ -258,11 +330,11 @@ def _curve_columns_known(file: WorkloadFile) -> bool:
 
 
 def _percentiles_increase(file: WorkloadFile) -> bool:
-    promises = file.promises
-    for names in (("ttft_p50_s", "ttft_p90_s", "ttft_p99_s"), ("e2e_p50_s", "e2e_p90_s", "e2e_p99_s")):
-        values = [getattr(promises, name).value for name in names if getattr(promises, name) is not None]
-        if values != sorted(values):
-            return False
+    for promises in (file.promises, *file.promises.by_class.values()):
+        for names in (("ttft_p50_s", "ttft_p90_s", "ttft_p99_s"), ("e2e_p50_s", "e2e_p90_s", "e2e_p99_s")):
+            values = [getattr(promises, name).value for name in names if getattr(promises, name) is not None]
+            if values != sorted(values):
+                return False
     return True
 
 
@@ -295,9 +367,23 @@ class WorkloadFile(Profile):
         Check(
             name="columns-known",
             holds=_columns_known,
-            message=lambda file: f"the columns are {', '.join(file.requests.columns)}",
+            message=lambda file: "the columns are " + "; ".join(", ".join(t.columns) for t in _tables(file)),
             fix=f"use exactly: {', '.join(TABLE_COLUMNS)}",
             key=("requests", "columns"),
+        ),
+        Check(
+            name="one-group-per-row",
+            holds=_one_group_per_row,
+            message=lambda _: "groups must name one traffic class per row, and a part of a mix is one class already",
+            fix="give as many groups as there are rows; leave groups away inside a mix",
+            key=("requests", "groups"),
+        ),
+        Check(
+            name="classes-known",
+            holds=_classes_known,
+            message=_unknown_classes,
+            fix="name a part of the mix, or a group of the table",
+            key=("promises", "by_class"),
         ),
         Check(
             name="curve-columns-known",
@@ -323,8 +409,8 @@ class WorkloadFile(Profile):
     """Id of the model that is served (see: pddplan model list)."""
     arrival: ArrivalPart
     """How requests arrive."""
-    requests: Annotated[HitBins | Lognormal | Uniform | Table, Field(discriminator="kind")]
-    """What requests look like: hit-rate-bins, lognormal, uniform or table."""
+    requests: Annotated[HitBins | Lognormal | Uniform | Table | Mix, Field(discriminator="kind")]
+    """What requests look like: hit-rate-bins, lognormal, uniform, table, or a mix of several named classes."""
     promises: PromisePart = Field(default_factory=PromisePart)
     """What users were promised; anything left out is not promised."""
     odd_traffic: OddPart | None = None

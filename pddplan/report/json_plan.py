@@ -15,6 +15,7 @@ from typing import Any
 from pddplan import __version__
 from pddplan.domain.outcome import Outcome, Percentiles
 from pddplan.domain.plan import Role
+from pddplan.domain.workload import Promises
 from pddplan.errors import InfeasibleError
 from pddplan.files import write_atomically
 from pddplan.plan_file import SCHEMA, record
@@ -36,9 +37,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
         "model": sizing.inputs.llm.id,
         "sites": sizing.inputs.sites.name,
         **outcome_json(outcome, sizing.inputs),
-        "promises": {
-            name: value for name, value in to_plain(sizing.inputs.workload.promises).items() if value is not None
-        },
+        "promises": promises_json(sizing.inputs.workload.promises),
         "comparison": {
             "baseline": _other(outcome, sizing.baseline),
             "one_site": _other(outcome, sizing.one_site),
@@ -122,6 +121,14 @@ def outcome_json(outcome: Outcome, inputs: Inputs) -> dict[str, Any]:
         ],
         "ttft_s": _percentiles(outcome.ttft),
         "e2e_s": _percentiles(outcome.e2e),
+        "by_class": {
+            name: {
+                "ttft_s": _percentiles(met.ttft),
+                "tpot_s": _percentiles(met.tpot),
+                "e2e_s": _percentiles(met.e2e),
+            }
+            for name, met in outcome.by_class.items()
+        },
         "tpot_s": outcome.tpot_s,
         "worst_itl_s": outcome.worst_itl_s,
         "rld_token_share": outcome.relay_token_share,
@@ -132,6 +139,15 @@ def outcome_json(outcome: Outcome, inputs: Inputs) -> dict[str, Any]:
         "assumptions": [{**to_plain(item), "basis": item.basis.label} for item in outcome.assumptions],
         "notes": list(outcome.notes),
     }
+
+
+def promises_json(promises: Promises) -> dict[str, Any]:
+    """The promises made, by field; those to single traffic classes under ``by_class``."""
+    data: dict[str, Any] = {}
+    for promise in promises.made():
+        place = data.setdefault("by_class", {}).setdefault(promise.group, {}) if promise.group else data
+        place[promise.kind.field] = promise.limit_s
+    return data
 
 
 def plan_file_text(sizing: Sizing) -> str:

@@ -137,6 +137,13 @@ _PLAN = {
     ),
     "ttft_s": _about(_PERCENTILES, "From arrival to the first output token leaving the system; null = never."),
     "e2e_s": _PERCENTILES,
+    "by_class": _about(
+        {
+            "type": "object",
+            "additionalProperties": _object({"ttft_s": _PERCENTILES, "tpot_s": _PERCENTILES, "e2e_s": _PERCENTILES}),
+        },
+        "Latencies of each traffic class, where the workload names some.",
+    ),
     "tpot_s": _MAYBE,
     "worst_itl_s": _MAYBE,
     "rld_token_share": _about(_NUMBER, "Share of output tokens written by the relay pool."),
@@ -166,7 +173,19 @@ _PLAN = {
         _object({"name": _TEXT, "value": _TEXT, "basis": _TEXT, "source": _TEXT, "range": _MAYBE_TEXT})
     ),
     "notes": _list(_TEXT),
-    "promises": {"type": "object", "additionalProperties": _NUMBER},
+    "promises": _about(
+        {
+            "type": "object",
+            "properties": {
+                "by_class": {
+                    "type": "object",
+                    "additionalProperties": {"type": "object", "additionalProperties": _NUMBER},
+                }
+            },
+            "additionalProperties": _NUMBER,
+        },
+        "Seconds promised to all requests; by_class: to those of single traffic classes.",
+    ),
     "comparison": _object({"baseline": _OTHER, "one_site": _OTHER, "at_zero_hit_rate": _OTHER}),
     "remarks": _list(_TEXT),
     "record": _about(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pddplan.domain.outcome import Outcome, Percentiles, PoolLoad
+from pddplan.domain.outcome import Outcome, PoolLoad
 from pddplan.domain.plan import Pool, Role
+from pddplan.domain.workload import PROMISE_KINDS, Promise
 from pddplan.report.numbers import bar, count, money, percent, plain_text, quantity, seconds, short
 from pddplan.report.proof import proof
 from pddplan.report.text_table import MAX_WIDTH, MIN_WIDTH, Column, Paint, paragraph, table
@@ -212,24 +213,19 @@ def _through(outcome: Outcome, pool_ids: Sequence[str | None], line: str | None)
 
 
 def _latency(sizing: Sizing, width: int, paint: Paint) -> list[str]:
-    outcome, promises = sizing.outcome, sizing.inputs.workload.promises
+    outcome = sizing.outcome
+    promised = {promise.name: promise for promise in sizing.inputs.workload.promises.made()}
     rows: list[list[str]] = []
-    _add(rows, "TTFT P50", outcome.ttft.p50, promises.ttft_p50_s)
-    _add(rows, "TTFT P90", outcome.ttft.p90, promises.ttft_p90_s)
-    _add(rows, "TTFT P99", outcome.ttft.p99, promises.ttft_p99_s)
-    _add(rows, "TTFT mean", outcome.ttft.mean, None)
-    tpot = getattr(outcome, "tpot", None)
-    if isinstance(tpot, Percentiles):
-        _add(rows, "TPOT P90", tpot.p90, promises.tpot_s)
-    else:
-        _add(rows, "TPOT", outcome.tpot_s, promises.tpot_s)
-    for name, predicted, promised in (
-        ("E2E P50", outcome.e2e.p50, promises.e2e_p50_s),
-        ("E2E P90", outcome.e2e.p90, promises.e2e_p90_s),
-        ("E2E P99", outcome.e2e.p99, promises.e2e_p99_s),
-    ):
-        if promised is not None:
-            _add(rows, name, predicted, promised)
+    for kind in PROMISE_KINDS:
+        if kind.latency != "e2e" or kind.name in promised:
+            limit = promised.get(kind.name)
+            shown = "TPOT" if kind.latency == "tpot" and outcome.tpot is None else kind.name  # only a mean is known
+            _add(rows, shown, outcome.reached_s(limit or Promise(kind, 0.0)), limit.limit_s if limit else None)
+        if kind.name == "TTFT P99":
+            _add(rows, "TTFT mean", outcome.ttft.mean, None)
+    for promise in promised.values():
+        if promise.group:
+            _add(rows, plain_text(promise.name), outcome.reached_s(promise), promise.limit_s)
     columns = [
         Column("", importance=0),
         Column("predicted", right=True, importance=0),

@@ -13,6 +13,7 @@ import numpy as np
 
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.domain.workload import Array, OddTraffic, Workload
+from pddplan.report.json_plan import promises_json
 from pddplan.report.numbers import short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.traces.arrivals import ArrivalPattern
@@ -224,15 +225,13 @@ def _curve(curve: Sequence[tuple[float, float]], screen: Screen) -> list[str]:
 
 
 def _promises(workload: Workload) -> list[str]:
-    p = workload.promises
-    parts = [f"TTFT P{100 * q:.0f} {short(limit)} s" for q, limit in p.ttft().items()]
-    if p.tpot_s is not None:
-        parts.append(f"TPOT {short(p.tpot_s * MS_PER_S)} ms")
-    parts += [
-        f"E2E {name} {short(value)} s"
-        for name, value in (("P50", p.e2e_p50_s), ("P90", p.e2e_p90_s), ("P99", p.e2e_p99_s))
-        if value is not None
-    ]
+    parts = []
+    for promise in workload.promises.made():
+        if promise.kind.latency == "tpot":
+            said = f"{short(promise.limit_s * MS_PER_S)} ms"
+        else:
+            said = f"{short(promise.limit_s)} s"
+        parts.append(f"{promise.name} {said}")
     return ["", "Promises: " + ("   ".join(parts) if parts else "none")]
 
 
@@ -270,7 +269,7 @@ def _origins(workload: Workload, imported: Imported | None, width: int) -> list[
 def _is_used(workload: Workload, key: str) -> bool:
     """Whether the number behind a key is part of this workload (promises may not be given)."""
     part, _, name = key.partition(".")
-    return part != "promises" or getattr(workload.promises, name, None) is not None
+    return part != "promises" or name.startswith("by_class.") or getattr(workload.promises, name, None) is not None
 
 
 def import_summary(imported: Imported, *, out: str) -> list[str]:
@@ -333,11 +332,7 @@ def page_json(workload: Workload, imported: Imported | None) -> str:
             **_pattern_json(pattern),
         },
         "odd_traffic_share": _odd_share(sample, workload.odd_traffic),
-        "promises": {
-            name: getattr(workload.promises, name)
-            for name in type(workload.promises).__slots__
-            if getattr(workload.promises, name) is not None
-        },
+        "promises": promises_json(workload.promises),
         "cache_curve": [{"capacity_tokens": c, "token_hit_fraction": r} for c, r in workload.cache_curve or ()],
         "cache_knee": None if point is None else {"capacity_tokens": point[0], "token_hit_fraction": point[1]},
         "reading": reading(workload, imported, sample),

@@ -136,9 +136,16 @@ def as_classes(problem: Problem, plan: Plan, traffic: TraceTraffic) -> tuple[Pro
         scv=pattern.scv if pattern is not None else problem.workload.arrival.scv,
         dispersion=pattern.dispersion if pattern is not None else {},
     )
-    share = plan.share[:, nearest_class(classes, problem.workload.classes)]
+    nearest = nearest_class(classes, problem.workload.classes)
+    share = plan.share[:, nearest]
+    known, promises = problem.workload.classes.group, problem.workload.promises
+    if known:  # a request belongs to the traffic class that it resembles most
+        classes = replace(classes, group=tuple(known[k] for k in nearest))
+        met = {name: part for name, part in promises.by_class.items() if name in classes.groups}
+        promises = replace(promises, by_class=met)
+    workload = replace(problem.workload, classes=classes, arrival=arrival, promises=promises)
     # a fresh memo: what was remembered belongs to the classes of the plan
-    seen = replace(problem, workload=replace(problem.workload, classes=classes, arrival=arrival), memo={})
+    seen = replace(problem, workload=workload, memo={})
     return seen, replace(plan, rate_rps=traffic.rate_rps, share=share)
 
 

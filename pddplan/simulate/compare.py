@@ -65,24 +65,13 @@ class PromiseCheck:
 
 def promise_checks(promises: Promises, outcome: Outcome, result: SimulationResult) -> tuple[PromiseCheck, ...]:
     """Every promise of the workload against the simulation."""
-    asked = (
-        ("TTFT P50", promises.ttft_p50_s, outcome.ttft.p50, result.ttft.p50),
-        ("TTFT P90", promises.ttft_p90_s, outcome.ttft.p90, result.ttft.p90),
-        ("TTFT P99", promises.ttft_p99_s, outcome.ttft.p99, result.ttft.p99),
-        ("TPOT P90", promises.tpot_s, _tpot_p90(outcome), result.tpot.p90),
-        ("E2E P50", promises.e2e_p50_s, outcome.e2e.p50, result.e2e.p50),
-        ("E2E P90", promises.e2e_p90_s, outcome.e2e.p90, result.e2e.p90),
-        ("E2E P99", promises.e2e_p99_s, outcome.e2e.p99, result.e2e.p99),
-    )
-    return tuple(
-        PromiseCheck(limit, promised, closed, simulated)
-        for limit, promised, closed, simulated in asked
-        if promised is not None
-    )
-
-
-def _tpot_p90(outcome: Outcome) -> float:
-    return outcome.tpot.p90 if outcome.tpot is not None else outcome.tpot_s
+    checks = []
+    for promise in promises.made():
+        measured = result.by_class.get(promise.group) if promise.group else result
+        if measured is not None:  # requests of a trace do not say which traffic class they are
+            simulated = getattr(getattr(measured, promise.kind.latency), promise.kind.statistic)
+            checks.append(PromiseCheck(promise.name, promise.limit_s, outcome.reached_s(promise), simulated))
+    return tuple(checks)
 
 
 def comparison(outcome: Outcome, result: SimulationResult) -> tuple[Row, ...]:
@@ -97,6 +86,10 @@ def comparison(outcome: Outcome, result: SimulationResult) -> tuple[Row, ...]:
     for path, simulated in result.ttft_by_path.items():
         if len(result.ttft_by_path) > 1 and path in outcome.ttft_by_path:
             rows += _latency(path, "TTFT", outcome.ttft_by_path[path], simulated)
+    for group, met in result.by_class.items():
+        if group in outcome.by_class:
+            for name, latency in (("TTFT", "ttft"), ("TPOT", "tpot"), ("E2E", "e2e")):
+                rows += _latency(group, name, getattr(outcome.by_class[group], latency), getattr(met, latency))
     loads = {load.pool: load for load in outcome.pools}
     for pool in result.pools:
         load = loads.get(pool.pool)

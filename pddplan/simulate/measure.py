@@ -10,7 +10,7 @@ import numpy as np
 
 from pddplan.domain.workload import Array
 from pddplan.simulate.replay import Journeys
-from pddplan.simulate.result import Estimates, LineSimulation, PoolSimulation, SimulationResult
+from pddplan.simulate.result import ClassSimulation, Estimates, LineSimulation, PoolSimulation, SimulationResult
 from pddplan.simulate.scenario import DecodeStage, Index, LineStage, MixedStage, PrefillStage, Scenario
 from pddplan.simulate.series import overlap_s, time_series
 from pddplan.simulate.stability import verdict
@@ -65,8 +65,9 @@ def measure(
     seeds: tuple[int, ...],
     elapsed_s: float,
     notes: tuple[str, ...] = (),
+    group: Sequence[str] = (),
 ) -> SimulationResult:
-    """Everything that is said of one or several runs of a scenario."""
+    """Everything that is said of one or several runs of a scenario; ``group`` names each class's traffic class."""
     ttft = [_take(run, run.journeys.first_token_s - run.journeys.requests.arrival_s) for run in runs]
     stay = [_take(run, run.journeys.finish_s - run.journeys.requests.arrival_s) for run in runs]
     tpot = [_take(run, _tpot(run.journeys)) for run in runs]
@@ -105,6 +106,11 @@ def measure(
             for i, w in enumerate(scenario.ways)
             if (everyone == i).any()
         },
+        by_class={
+            name: ClassSimulation(*(_estimates(_of_group(values, runs, group, name)) for values in (ttft, tpot, stay)))
+            for name in dict.fromkeys(group)
+            if name and any(values.size for values in _of_group(ttft, runs, group, name))
+        },
         path_share={w.path: float((everyone == i).mean()) for i, w in enumerate(scenario.ways)},
         relay_token_share=_relay_share(runs),
         pools=tuple(pools),
@@ -115,6 +121,14 @@ def measure(
         ttft_curve=_curve(ttft),
         elapsed_s=elapsed_s,
     )
+
+
+def _of_group(samples: Sequence[Array], runs: Sequence[Run], group: Sequence[str], name: str) -> list[Array]:
+    """Of each run's measured requests those of one traffic class."""
+    mine = np.array([each == name for each in group])
+    return [
+        values[mine[run.journeys.requests.request_class[run.rows]]] for values, run in zip(samples, runs, strict=True)
+    ]
 
 
 def _curve(samples: Sequence[Array]) -> tuple[tuple[float, float], ...]:

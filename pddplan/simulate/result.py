@@ -20,6 +20,15 @@ class Estimates:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassSimulation:
+    """What the requests of one traffic class met."""
+
+    ttft: Estimates
+    tpot: Estimates
+    e2e: Estimates
+
+
+@dataclass(frozen=True, slots=True)
 class PoolSimulation:
     """What one pool did while it was measured."""
 
@@ -83,6 +92,8 @@ class SimulationResult:
     """Distribution of TTFT over all seeds: (seconds, share of first tokens out by then), rising."""
     elapsed_s: float = 0.0
     """Wall time of the replay alone, summed over seeds."""
+    by_class: Mapping[str, ClassSimulation] = field(default_factory=dict)
+    """Per traffic class, where requests say which they are."""
     extra: Mapping[str, float] = field(default_factory=dict)
     """Quantities of trace mode, e.g. hit rate at the decode side."""
 

@@ -77,7 +77,7 @@ def simulate(
         elapsed += seconds
         if progress is not None:
             progress(len(runs) / seeds)
-    return measure(scenario, runs, seeds=numbers, elapsed_s=elapsed)
+    return measure(scenario, runs, seeds=numbers, elapsed_s=elapsed, group=classes.group)
 
 
 def _check(draw: Draw, rate_rps: float, *, seed: int, seeds: int) -> None:

@@ -180,7 +180,8 @@ def simulate_trace(
     journeys = replay(scenario, requests, rng=stage_rng, line_states=states, progress=progress)
     run = steady_part(journeys, everything=True)
     elapsed = time.perf_counter() - begun
-    result = measure(scenario, [run], seeds=(seed,), elapsed_s=elapsed, notes=traffic.notes)
+    group = problem.workload.classes.group
+    result = measure(scenario, [run], seeds=(seed,), elapsed_s=elapsed, notes=traffic.notes, group=group)
     return replace(result, extra=_cache_figures(traffic, states))
 
 
