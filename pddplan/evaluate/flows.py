@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from pddplan.evaluate.stages import (
     prefill_servers,
     prefill_state,
 )
+from pddplan.network.feed import Feed
 from pddplan.paths.decoding import DecodePoint
 
 _ROUNDS = 20
@@ -132,22 +134,12 @@ def _line(
         ]
         or [np.zeros(size)]
     )
-    senders = np.array([path.prefill for path, on in zip(plan.paths, on_line, strict=True) if on])
-    feeds, scvs = [], []
-    for pool_id, state in prefill.items():
-        mine = senders == pool_id
-        if mine.any() and sent[mine].sum() > 0:
-            through = flow[[path.prefill == pool_id for path in plan.paths]].sum(axis=0)
-            scvs.append((float(sent[mine].sum()), passed_scv(state, part=float(sent[mine].sum() / through.sum()))))
-            feeds.append(
-                feed_of(
-                    state,
-                    servers=prefill_servers(problem, plan.pool(pool_id)),
-                    class_rate_rps=through,
-                    sent_rate_rps=sent[mine],
-                    payload_bytes=payload[mine],
-                )
-            )
+    senders = tuple(path.prefill for path, on in zip(plan.paths, on_line, strict=True) if on)
+    feeds = sender_feeds(problem, plan, flow, prefill, senders=senders, sent_rate_rps=sent, payload_bytes=payload)
+    scvs = []
+    for pool_id in feeds:
+        onto = float(sent[[sender == pool_id for sender in senders]].sum())
+        scvs.append((onto, passed_scv(prefill[pool_id], part=onto / float(_through(plan, flow, pool_id).sum()))))
     weight = sum(rate for rate, _ in scvs)
     return line_state(
         problem.sites.lines[line_id],
@@ -157,8 +149,38 @@ def _line(
         payload_bytes=payload,
         extra_bytes_per_s=ids_bytes_per_s,
         arrival_scv=sum(rate * scv for rate, scv in scvs) / weight if weight > 0 else 1.0,
-        feeds=feeds,
+        feeds=list(feeds.values()),
     )
+
+
+def sender_feeds(
+    problem: Problem,
+    plan: Plan,
+    flow: Array,
+    prefill: Mapping[str, PrefillState],
+    *,
+    senders: Sequence[str],
+    sent_rate_rps: Array,
+    payload_bytes: Array,
+) -> dict[str, Feed]:
+    """What each prefill pool that sends over a line does to the flow; rows are the paths on the line."""
+    feeds = {}
+    for pool_id, state in prefill.items():
+        mine = np.array([sender == pool_id for sender in senders])
+        if mine.any() and sent_rate_rps[mine].sum() > 0:
+            feeds[pool_id] = feed_of(
+                state,
+                servers=prefill_servers(problem, plan.pool(pool_id)),
+                class_rate_rps=_through(plan, flow, pool_id),
+                sent_rate_rps=sent_rate_rps[mine],
+                payload_bytes=payload_bytes[mine],
+            )
+    return feeds
+
+
+def _through(plan: Plan, flow: Array, pool_id: str) -> Array:
+    """Requests per second of each class that a prefill pool serves."""
+    return np.asarray(flow[[path.prefill == pool_id for path in plan.paths]].sum(axis=0))
 
 
 def _ids(problem: Problem, plan: Plan, line_id: str, flow: Array, results: tuple[PathResult, ...]) -> float:

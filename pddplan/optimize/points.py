@@ -1,14 +1,13 @@
 """Operating points: asks the evaluator's own functions for the constants of the integer program.
 
 What a point's numbers depend on besides its level (the mix of classes in a pool, how bursty its arrivals are,
-the context its sequences have) is held in a *mix*; it is exact when all traffic shares a pool and is brought
-up to date from each plan found.
+the context its sequences have) is held in a *mix* (``mix``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,9 +17,8 @@ from numpy.typing import NDArray
 from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.coverage import coverage
-from pddplan.evaluate.flows import System, decode_work, decode_works, system
 from pddplan.evaluate.path_result import PathResult, States, path_result
-from pddplan.evaluate.problem import DecodeWork, Problem
+from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import (
     LineState,
     PrefillState,
@@ -35,44 +33,11 @@ from pddplan.evaluate.stages import (
 )
 from pddplan.evaluate.tpot import tpot_coverage
 from pddplan.network.feed import Feed, FeedEffect
-from pddplan.network.rate import effective_rate
-from pddplan.optimize.data import LineOption, ProgramData, Route
+from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
+from pddplan.optimize.mix import LineMix, Mix, allowed_classes, pools_of
+from pddplan.optimize.promise_rows import e2e_rows, ttft_rows
 from pddplan.paths.decoding import DecodePoint
-
-TPOT_QUANTILE = 0.9
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LineMix:
-    """Transfers of a line as shapes without size; rows are paths."""
-
-    rates: Array
-    payload_bytes: Array
-    senders: tuple[str, ...]
-    """Prefill pool of each row."""
-    part: Mapping[str, float]
-    """Share of the requests of each sending pool whose KV crosses here."""
-    feeds: Mapping[str, Feed] = field(default_factory=dict)
-    """What each sending pool was last seen to do to the flow."""
-    scvs: Mapping[str, float] = field(default_factory=dict)
-    """How bursty each was last seen to send."""
-
-    @property
-    def bytes_per_s(self) -> float:
-        return float((self.rates * self.payload_bytes).sum())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Mix:
-    """Who uses which pool and line, as shapes without size: what the moments of a point come from."""
-
-    pool_classes: Mapping[str, Array]
-    """Requests of each class per pool, any scale."""
-    part: Mapping[str, float]
-    """Share of all requests per prefilling pool."""
-    decode: Mapping[str, DecodeWork]
-    lines: Mapping[str, LineMix]
 
 
 @dataclass(slots=True, eq=False)
@@ -334,157 +299,3 @@ class Points:
         )
         square = float((mix.rates[mine] * mix.payload_bytes[mine] ** 2).sum()) * scale
         return [*feeds, replace(own, payload_square=square)]
-
-
-def ttft_rows(promises: object) -> list[tuple[str, float, float]]:
-    """(row name, quantile, limit) of the TTFT promises made."""
-    return _rows(promises, "ttft", "TTFT")
-
-
-def e2e_rows(promises: object) -> list[tuple[str, float, float]]:
-    """(row name, quantile, limit) of the E2E promises made."""
-    return _rows(promises, "e2e", "E2E")
-
-
-def _rows(promises: object, stem: str, label: str) -> list[tuple[str, float, float]]:
-    found = []
-    for percent in (50, 90, 99):
-        limit = getattr(promises, f"{stem}_p{percent}_s")
-        if limit is not None:
-            found.append((f"{label} P{percent}", percent / 100, float(limit)))
-    return found
-
-
-def pools_of(path: Path) -> tuple[str, ...]:
-    """Pools a path goes through, each once."""
-    return tuple(dict.fromkeys(p for p in (path.prefill, path.relay, path.decode) if p is not None))
-
-
-def allowed_classes(problem: Problem, path: Path) -> Array:
-    """1 for classes that may take the path: finishing on the relay is for odd traffic only."""
-    classes, odd = problem.workload.classes, problem.workload.odd_traffic
-    if path.kind is not PathKind.P_RLD:
-        return np.ones(classes.count)
-    fits = (classes.miss_decode_tokens >= odd.min_transfer_tokens) & (classes.output_tokens <= odd.max_output_tokens)
-    return fits.astype(float)
-
-
-def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) -> Mix:
-    """A mix to start from: every class uses all its paths alike, relays hold a request for an idle transfer."""
-    classes = problem.workload.classes
-    allowed = [allowed_classes(problem, path) for path in paths]
-    flow = np.array(allowed).reshape(len(paths), classes.count) * classes.weight
-    flow = flow / np.maximum((flow > 0).sum(axis=0), 1.0)
-    by_id = {pool.id: pool for pool in pools}
-    pool_classes, decode, part = {}, {}, {}
-    for pool in pools:
-        rows = [i for i, path in enumerate(paths) if pool.id in pools_of(path)]
-        mine = flow[rows] if rows else classes.weight[None] + 0.0
-        mine = mine if mine.sum() > 0 else np.broadcast_to(classes.weight, mine.shape)
-        pool_classes[pool.id] = mine.sum(axis=0)
-        if pool.role in (Role.PREFILL, Role.AGGREGATED):
-            part[pool.id] = 1.0
-        if pool.role is not Role.PREFILL:
-            tokens = np.broadcast_to(classes.output_tokens, mine.shape)
-            held = np.zeros_like(mine)
-            if pool.role is Role.RELAY:
-                relayed = np.array([paths[i].kind is PathKind.P_RLD_MD for i in rows] or [True])[:, None]
-                tokens = np.where(relayed, 0.0, tokens)
-                held = np.where(relayed, 1.0, held)
-            stop = 0.0
-            if pool.role is Role.AGGREGATED:
-                stop = float((mine * problem.prefill_stop_s(pool)).sum() / mine.sum())
-            decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=stop)
-    return Mix(pool_classes, part, decode, _line_mixes(problem, by_id, paths, flow))
-
-
-def mix_of_plan(problem: Problem, plan: Plan, *, before: Mix, paths: Sequence[Path], pools: Sequence[Pool]) -> Mix:
-    """The mix a plan really has; pools and lines it does not use keep what was assumed before."""
-    solved = system(problem, plan)
-    by_id = {pool.id: pool for pool in pools}
-    pool_classes, decode, part = dict(before.pool_classes), dict(before.decode), dict(before.part)
-    for pool in plan.pools:
-        rows = [i for i, path in enumerate(plan.paths) if pool.id in pools_of(path)]
-        mine = solved.flow_rps[rows].sum(axis=0)
-        if mine.sum() > 0:
-            pool_classes[pool.id] = mine
-        if pool.role in (Role.PREFILL, Role.AGGREGATED) and mine.sum() > 0:
-            part[pool.id] = min(float(mine.sum() / solved.flow_rps.sum()), 1.0)
-    decode |= decode_works(problem, plan, solved.flow_rps, solved.results)
-    lines = dict(before.lines)
-    for line_id, mix in _line_mixes(problem, by_id, plan.paths, solved.flow_rps).items():
-        if mix.bytes_per_s > 0:
-            scvs = {
-                pool_id: passed_scv(solved.states.prefill[pool_id], part=share) for pool_id, share in mix.part.items()
-            }
-            lines[line_id] = replace(mix, feeds=_feeds_of(problem, plan, mix, solved), scvs=scvs)
-    return Mix(pool_classes, part, decode, lines)
-
-
-def _feeds_of(problem: Problem, plan: Plan, mix: LineMix, solved: System) -> dict[str, Feed]:
-    feeds = {}
-    for pool_id in dict.fromkeys(mix.senders):
-        mine = np.array([sender == pool_id for sender in mix.senders])
-        if mix.rates[mine].sum() > 0:
-            through = solved.flow_rps[[path.prefill == pool_id for path in plan.paths]].sum(axis=0)
-            feeds[pool_id] = feed_of(
-                solved.states.prefill[pool_id],
-                servers=prefill_servers(problem, plan.pool(pool_id)),
-                class_rate_rps=through,
-                sent_rate_rps=mix.rates[mine],
-                payload_bytes=mix.payload_bytes[mine],
-            )
-    return feeds
-
-
-def _line_mixes(problem: Problem, pools: Mapping[str, Pool], paths: Sequence[Path], flow: Array) -> dict[str, LineMix]:
-    found = {}
-    crossing = [path.line if path.kind is not PathKind.P_RLD else None for path in paths]
-    for line_id in dict.fromkeys(line for line in crossing if line is not None):
-        rows = [i for i, line in enumerate(crossing) if line == line_id]
-        payloads = [problem.payload_bytes(pools[paths[i].prefill], decode_cache=paths[i].decode_cache) for i in rows]
-        part = {}
-        for sender in dict.fromkeys(paths[i].prefill for i in rows):
-            through = float(flow[[path.prefill == sender for path in paths]].sum())
-            onto = float(flow[[i for i in rows if paths[i].prefill == sender]].sum())
-            part[sender] = min(onto / through, 1.0) if through > 0 else 1.0
-        found[line_id] = LineMix(flow[rows], np.array(payloads), tuple(paths[i].prefill for i in rows), part)
-    return found
-
-
-def line_options(
-    problem: Problem,
-    *,
-    lines: Sequence[str],
-    max_utilization: float,
-    cost: Mapping[tuple[str, float], float],
-    survive_loss: bool = False,
-) -> tuple[LineOption, ...]:
-    """Every tier and number of the lines, less those that another option beats on rate and cost.
-
-    With ``survive_loss`` one line of each bundle is paid for but not counted on.
-    """
-    found: list[LineOption] = []
-    for line_id in lines:
-        line = problem.sites.lines[line_id]
-        own = [
-            LineOption(
-                id=f"{line.id}:{count}x{tier.gbps:g}",
-                line=line.id,
-                gbps=tier.gbps,
-                count=count,
-                working=count - survive_loss,
-                monthly_cost=count * cost[line.id, tier.gbps],
-                capacity_bytes_per_s=effective_rate(line, tier.gbps, count=count - survive_loss).bytes_per_s
-                * max_utilization,
-            )
-            for tier in line.tiers
-            for count in range(1 + survive_loss, max(line.max_lines, 1) + 1)
-        ]
-        own.sort(key=lambda o: (o.monthly_cost, -o.capacity_bytes_per_s, o.count))
-        fastest = 0.0
-        for option in own:
-            if option.capacity_bytes_per_s > fastest * (1 + 1e-9):
-                found.append(option)
-                fastest = option.capacity_bytes_per_s
-    return tuple(found)

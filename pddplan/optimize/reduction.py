@@ -22,7 +22,8 @@ from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap, prefill_servers
 from pddplan.optimize.data import LineOption
-from pddplan.optimize.points import Mix, e2e_rows, ttft_rows
+from pddplan.optimize.mix import Mix
+from pddplan.optimize.promise_rows import e2e_rows, ttft_rows
 from pddplan.optimize.solver import solve
 from pddplan.units import GIGA, KILO
 

@@ -15,8 +15,9 @@ from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import all_shapes, build, with_mix
 from pddplan.optimize.judge import Candidate, Judge
+from pddplan.optimize.mix import mix_of_plan
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.points import Points, mix_of_plan
+from pddplan.optimize.points import Points
 from pddplan.optimize.reduction import Reduced
 from pddplan.optimize.repair import smaller_fleet
 from pddplan.optimize.search import Search, SearchResult

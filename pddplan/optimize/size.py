@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Required, TypedDict, Unpack
 
 from pddplan.domain.outcome import Outcome
 from pddplan.errors import InfeasibleError, ProblemList, SolverError
@@ -18,22 +19,24 @@ MOST_TIME_FOR_BASELINE_S = 5.0
 NODES_FOR_BASELINE = 40
 
 
-def size(
-    problem: Problem,
-    *,
-    topology: str = "pdd",
-    objective: Objective = BEST_RATIO,
-    limits: Limits = DEFAULT_LIMITS,
-    shapes: Shapes,
-    relax: bool = True,
-) -> Outcome:
+class Asked(TypedDict, total=False):
+    """What may be asked of ``size`` and ``find``."""
+
+    shapes: Required[Shapes]
+    topology: str
+    objective: Objective
+    limits: Limits
+    relax: bool
+
+
+def size(problem: Problem, **asked: Unpack[Asked]) -> Outcome:
     """Find the best plan of a topology for a question, evaluated by the one evaluator, with its proof.
 
     Raises InfeasibleError when no plan exists, with the smallest relaxation of each promise or limit
     (``relax=False`` leaves them out and saves their time), SolverError when time ran out before any plan
     was found, InputError for settings that make no sense.
     """
-    return find(problem, topology=topology, objective=objective, limits=limits, shapes=shapes, relax=relax).outcome
+    return find(problem, **asked).outcome
 
 
 def find(

@@ -23,7 +23,7 @@ from pddplan.errors import InfeasibleError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize import Limits, Objective, size
-from pddplan.optimize.points import allowed_classes, pools_of
+from pddplan.optimize.mix import allowed_classes, pools_of
 from pddplan.optimize.topologies import candidate_paths, candidate_pools, find_topology
 from tests.unit.optimize.small_question import (
     PREFILL_FIXED_S,

@@ -1,0 +1,140 @@
+"""Which shapes of instances are worth a search: those that no other beats, and of these the few that promise most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from pddplan.domain.plan import Pool, Role
+from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.stages import decode_cap, prefill_servers
+from pddplan.optimize.mix import Mix
+
+SHAPES_PER_CHIP = 4
+
+
+NEARLY_SAME_PRICE = 0.02
+
+
+ABOUT = 1.05
+"""A shape this close to another in price per request and in latency, and no smaller, is not looked at."""
+
+
+DEAREST = 2.0
+"""Beside the quickest and the smallest, shapes that cost at most this multiple per request."""
+
+
+_Ranked = tuple[tuple[float, float, float], Pool]
+
+
+def undominated(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
+    """Leave out pools that another of the same site and role beats in price, speed and footprint."""
+    kept: list[Pool] = []
+    speed = {pool.id: _decode_figures(problem, pool, mix) for pool in pools if pool.role is not Role.PREFILL}
+    for pool in pools:
+        rivals = [p for p in pools if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]
+        if not any(_beats(problem, rival, pool, speed, cost) for rival in rivals):
+            kept.append(pool)
+    return tuple(kept)
+
+
+def few_shapes(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
+    """Few shapes per site, role and chip: the cheapest per request, the quickest, the smallest, and the next cheapest.
+
+    A shape that another is about as cheap, quick and small as (all three at once) is left out; of near-equals in
+    price the smaller comes first, since it is bought in finer steps.
+    """
+    groups: dict[tuple[str, str, str], list[_Ranked]] = {}
+    for pool in pools:
+        figures = _shape_figures(problem, pool, mix, cost[pool.id])
+        groups.setdefault((pool.site, pool.role.value, pool.chip), []).append((figures, pool))
+    kept: set[str] = set()
+    for shapes in groups.values():
+        shapes.sort(key=lambda entry: (_bucket(entry[0][0]), entry[0][2], entry[0][1], entry[1].id))
+        front: list[_Ranked] = []
+        for figures, pool in shapes:
+            if not any(_stands_in(other, figures) for other, _ in front):
+                front.append((figures, pool))
+        chosen = [front[0], min(front, key=lambda e: (e[0][1], e[0][0])), min(front, key=lambda e: (e[0][2], e[0][0]))]
+        chosen += [entry for entry in front if entry[0][0] <= DEAREST * front[0][0][0]]
+        for _, pool in list({pool.id: (f, pool) for f, pool in chosen}.values())[:SHAPES_PER_CHIP]:
+            kept.add(pool.id)
+    return tuple(pool for pool in pools if pool.id in kept)
+
+
+def best_of_each(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> set[str]:
+    """The cheapest pool per request of each site and role: what to search when there was no time to choose better."""
+    price = {pool.id: _shape_figures(problem, pool, mix, cost[pool.id])[0] for pool in pools}
+    best: dict[tuple[str, str], str] = {}
+    for pool in pools:
+        key = (pool.site, pool.role.value)
+        best[key] = min(best.get(key, pool.id), pool.id, key=lambda pool_id: (price[pool_id], pool_id))
+    return set(best.values())
+
+
+def _bucket(price: float) -> int:
+    """Prices within about two per cent are one."""
+    return round(math.log(max(price, 1e-300)) / NEARLY_SAME_PRICE)
+
+
+def _stands_in(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    """True when ``one`` is about as cheap and quick as ``other``, and no larger."""
+    return one[0] <= ABOUT * other[0] and one[1] <= ABOUT * other[1] and one[2] <= other[2]
+
+
+def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple[float, float, float]:
+    """(cost per request, latency, chips per instance): smaller is better."""
+    weight = problem.workload.classes.weight
+    price = max(cost, 1e-9 * pool.shape.chips) + 1e-9
+    per_request, latency = 0.0, 0.0
+    if pool.role in (Role.PREFILL, Role.AGGREGATED):
+        times = problem.prefill_s(pool)
+        if pool.role is Role.PREFILL:
+            per_request += price * float(weight @ times) / prefill_servers(problem, pool, instances=1)
+        else:  # one prefill stops the decoding of its whole instance, whatever else could run beside it
+            per_request += price * float(weight @ problem.prefill_stop_s(pool))
+        latency += float(times[weight > 0].max())
+    if pool.role is not Role.PREFILL:
+        full, _, _ = _decode_figures(problem, pool, mix)
+        per_request += price * full * float(weight @ problem.workload.classes.output_tokens)
+    if pool.role is Role.RELAY:  # relays are few and mostly idle: what one instance costs decides
+        per_request = price
+    return per_request, latency, float(pool.shape.chips)
+
+
+def _beats(
+    problem: Problem, one: Pool, other: Pool, speed: Mapping[str, tuple[float, float, float]], cost: Mapping[str, float]
+) -> bool:
+    """True when ``one`` can always stand in for ``other``; of equals the first by id wins."""
+    site = problem.sites.sites[one.site]
+    limited = site.chips[one.chip].max_chips is not None or site.chips[one.chip].owned_chips > 0
+    limited = limited or site.chips[other.chip].owned_chips > 0
+    if limited and (one.chip != other.chip or one.shape.chips > other.shape.chips):
+        return False
+    if one.shape.chips > other.shape.chips or cost[one.id] > cost[other.id]:
+        return False
+    pairs: list[tuple[float, float]] = [(cost[one.id], cost[other.id])]
+    if one.role in (Role.PREFILL, Role.AGGREGATED):
+        first, second = problem.prefill_s(one), problem.prefill_s(other)
+        if (first > second).any():
+            return False
+        servers = [prefill_servers(problem, p, instances=1) for p in (one, other)]
+        if servers[0] < servers[1]:
+            return False
+        pairs += [(float(first.sum()), float(second.sum())), (-servers[0], -servers[1])]
+    if one.role is not Role.PREFILL:
+        speed_one, speed_other = speed[one.id], speed[other.id]
+        if any(a > b for a, b in zip(speed_one, speed_other, strict=True)):
+            return False
+        pairs += list(zip(speed_one, speed_other, strict=True))
+    better = any(a < b for a, b in pairs)
+    return better or one.id < other.id
+
+
+def _decode_figures(problem: Problem, pool: Pool, mix: Mix) -> tuple[float, float, float]:
+    """(instance-seconds per token, time per token alone, time per token full): smaller is better."""
+    work = mix.decode[pool.id]
+    cap = decode_cap(problem, pool, work)
+    curve = problem.curve(pool, work)
+    full = max(cap.batch, 1)
+    return curve.token(full) / full, curve.token(1.0), curve.token(full)
