@@ -40,7 +40,10 @@ class Target:
 
     def case(self, rng: random.Random) -> bytes:
         """A spoiled file."""
-        data = rng.choice(self.seeds)
+        return self.spoiled(rng.choice(self.seeds), rng)
+
+    def spoiled(self, data: bytes, rng: random.Random) -> bytes:
+        """A file spoiled further, in one or a few ways."""
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
             try:
                 data = rng.choice(self.mutators)(data, rng)
