@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
 from pddplan.questions import DEFAULT_WORKLOAD as DEFAULT_WORKLOAD
+from pddplan.questions import Given as Given
 from pddplan.questions import check_rate as check_rate
 from pddplan.questions import known_chip as known_chip
 from pddplan.questions import load_inputs as load_inputs
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pddplan.domain.workload import Workload
     from pddplan.evaluate.line_check import LineCheck
     from pddplan.evaluate.problem import Problem as Question
-    from pddplan.evaluate.settings import Settings
     from pddplan.optimize import Limits, Objective
     from pddplan.performance.predict import Prediction
     from pddplan.profiles.calibrating import Calibration
@@ -54,6 +54,17 @@ COMPARISON_NODES = 40
 """Longest search for a plan that is only there to compare with; it need not be proven the best one."""
 
 
+class Asked(Given, total=False):
+    """What ``size`` may be given: parts of the question, and limits (see ``optimize.Limits``)."""
+
+    redundant_instances: int | None
+    max_utilization: float | None
+    max_line_utilization: float | None
+    max_chips: int | None
+    survive_line_loss: bool | None
+    time_limit_s: float | None
+
+
 def size(
     workload: str | Path | Workload | Inputs = DEFAULT_WORKLOAD,
     sites: str | Path | Sites | None = None,
@@ -63,37 +74,20 @@ def size(
     budget_per_month: float | None = None,
     inventory: bool = False,
     chips: Sequence[str] | None = None,
-    redundant_instances: int = 0,
-    max_utilization: float = 0.95,
-    max_line_utilization: float = 0.9,
-    max_chips: int | None = None,
-    survive_line_loss: bool = False,
-    time_limit_s: float = 30.0,
+    limits: Limits | None = None,
     compare: bool = True,
-    rps: float | None = None,
-    ttft_p50_s: float | None = None,
-    ttft_p90_s: float | None = None,
-    ttft_p99_s: float | None = None,
-    tpot_s: float | None = None,
-    link_gbps: float | None = None,
-    shapes: Sequence[str] | None = None,
-    llm: str | None = None,
-    stack: str | None = None,
-    weights_dtype: str | None = None,
-    kv_dtype: str | None = None,
-    speculation_depth: int = 0,
-    tables: bool = True,
-    settings: Settings | None = None,
+    **given: Unpack[Asked],
 ) -> Sizing:
     """Find the best plan for a workload, and what it must be compared with.
 
     ``objective`` is ``cost`` (serve the whole rate for least money: the best BCR at that rate; the default), ``bcr``
     (choose the rate too, up to the workload's) or ``rps`` (most goodput within budget and inventory; the default
-    when a budget or ``inventory`` is given).
+    when a budget or ``inventory`` is given). ``given`` may hold the keys of ``Asked``; its limits override ``limits``.
 
     Raises:  InputError, InfeasibleError with relaxations, SolverError.
     """
     kind = objective or ("rps" if budget_per_month is not None or inventory else "cost")
+    rps = given.get("rps")
     if kind == "rps" and rps is not None:
         raise InputError(
             Problem(
@@ -101,26 +95,11 @@ def size(
                 fix="leave --rps away, or use --objective cost",
             )
         )
+    own = Asked.__annotations__.keys() - Given.__annotations__.keys()
     clock = _Clock()
     with clock("load"):
-        inputs = load_inputs(
-            workload,
-            sites,
-            rps=rps,
-            ttft_p50_s=ttft_p50_s,
-            ttft_p90_s=ttft_p90_s,
-            ttft_p99_s=ttft_p99_s,
-            tpot_s=tpot_s,
-            link_gbps=link_gbps,
-            shapes=shapes,
-            llm=llm,
-            stack=stack,
-            weights_dtype=weights_dtype,
-            kv_dtype=kv_dtype,
-            speculation_depth=speculation_depth,
-            tables=tables,
-            settings=settings,
-        )
+        question = {name: value for name, value in given.items() if name not in own}
+        inputs = load_inputs(workload, sites, **question)  # type: ignore[arg-type]
     with clock("import solver"):
         from pddplan.optimize import Limits, Objective
     goal = Objective(
@@ -128,16 +107,11 @@ def size(
         rate_rps=inputs.workload.arrival.rate_rps if kind == "cost" or rps is not None else None,
         budget_per_month=budget_per_month,
     )
-    limits = Limits(
-        max_utilization=max_utilization,
-        max_line_utilization=max_line_utilization,
-        max_chips=max_chips,
-        survive_line_loss=survive_line_loss,
-        redundant_instances=redundant_instances,
-        allowed_chips=tuple(known_chip(inputs.sites, chip) for chip in chips) if chips else None,
-        time_limit_s=time_limit_s,
-    )
-    return size_inputs(inputs, topology=topology, objective=goal, limits=limits, compare=compare, clock=clock)
+    said: dict[str, Any] = {name: given[name] for name in own if given.get(name) is not None}  # type: ignore[literal-required]
+    if chips:
+        said["allowed_chips"] = tuple(known_chip(inputs.sites, chip) for chip in chips)
+    bounds = replace(limits or Limits(), **said)
+    return size_inputs(inputs, topology=topology, objective=goal, limits=bounds, compare=compare, clock=clock)
 
 
 def size_inputs(
@@ -160,18 +134,20 @@ def size_inputs(
     with clock("optimise"):
         outcome = optimize.size(problem, topology=topology, objective=goal, limits=bounds, shapes=shapes)
     if not compare:
-        return Sizing(inputs=inputs, topology=topology, outcome=outcome, timings_s=clock.spent_s)
+        return Sizing(
+            inputs=inputs, topology=topology, outcome=outcome, objective=goal, limits=bounds, timings_s=clock.spent_s
+        )
     return compared(inputs, outcome, topology=topology, objective=goal, limits=bounds, clock=clock, problem=problem)
 
 
 def _peak_remark(workload: Workload, rate_rps: float) -> list[str]:
     """That a plan is sized for a mean rate, where the traffic is known to peak above it."""
-    peak = workload.arrival.peak_to_mean
-    if peak <= NOTABLE_PEAK:
+    peak_rps = workload.arrival.rate_rps * workload.arrival.peak_to_mean
+    if peak_rps <= NOTABLE_PEAK * rate_rps:
         return []
     return [
-        f"sized for {rate_rps:.3g} req/s; the busiest minutes of this traffic bring {peak:.2f} times its mean: "
-        f"--rps {rate_rps * peak:.3g} plans for them"
+        f"sized for {rate_rps:.3g} req/s; the busiest minutes of this traffic bring {peak_rps:.3g} req/s: "
+        f"--rps {peak_rps:.3g} plans for them"
     ]
 
 
@@ -238,6 +214,8 @@ def compared(
         baseline=baseline,
         one_site=alone,
         cold=cold,
+        objective=objective,
+        limits=limits,
         remarks=tuple(remarks),
         timings_s=clock.spent_s,
     )

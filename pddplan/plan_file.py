@@ -16,6 +16,7 @@ import numpy as np
 from pddplan.domain.plan import Plan
 from pddplan.errors import InputError, Problem, ProblemList
 from pddplan.files import read_text
+from pddplan.optimize.objective import Limits, Objective
 from pddplan.record_check import check_records
 from pddplan.records import from_plain, to_plain
 from pddplan.sizing import Inputs
@@ -24,9 +25,32 @@ SCHEMA = "pddplan-plan/1"
 MAX_PLAN_FILE_BYTES = 16_000_000
 
 
-def record(inputs: Inputs, plan: Plan) -> dict[str, Any]:
-    """Plain data of everything needed to evaluate a plan again."""
-    return {"inputs": to_plain(inputs), "plan": to_plain(plan)}
+def record(
+    inputs: Inputs, plan: Plan, *, objective: Objective | None = None, limits: Limits | None = None
+) -> dict[str, Any]:
+    """Plain data of everything needed to evaluate a plan again, and of what it was asked to be best at."""
+    asked = {"objective": to_plain(objective), "limits": to_plain(limits)}
+    return {"inputs": to_plain(inputs), "plan": to_plain(plan), "asked": asked}
+
+
+def read_asked(path: str | Path) -> tuple[Objective | None, Limits | None]:
+    """What the plan of a file was asked to be best at, within which limits; None where the file does not say.
+
+    Raises:  InputError if it is no plan file, or a damaged one.
+    """
+    name = f"{path}: record.asked"
+    kept = read_plan_json(path).get("record")
+    asked = kept.get("asked") if isinstance(kept, Mapping) else None
+    if asked is None:
+        return None, None
+    if not isinstance(asked, Mapping):
+        raise _no_plan(name, "must be a mapping")
+    objective = from_plain(Objective, asked["objective"], where=f"{name}.objective") if asked.get("objective") else None
+    limits = from_plain(Limits, asked["limits"], where=f"{name}.limits") if asked.get("limits") else None
+    for part in (objective, limits):
+        if part is not None:
+            part.check()
+    return objective, limits
 
 
 def read_plan_file(path: str | Path) -> tuple[Inputs, Plan]:

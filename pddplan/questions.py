@@ -5,19 +5,21 @@ Heavy imports stay inside the functions, so that importing this module costs not
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from pddplan.errors import InputError, Problem, ProblemList, did_you_mean
+from pddplan.units import MS_PER_S
 
 if TYPE_CHECKING:
     from pddplan.domain.chip import Chip
     from pddplan.domain.plan import Pool, Role, Shape
     from pddplan.domain.sites import Sites
-    from pddplan.domain.workload import Workload
+    from pddplan.domain.workload import Promises, Workload
     from pddplan.evaluate.problem import Instance
     from pddplan.evaluate.problem import Problem as Question
     from pddplan.evaluate.settings import Settings
@@ -30,32 +32,51 @@ RATE_RANGE_RPS = (1e-4, 1e7)
 _SHAPE = r"TP[1-9]\d{0,3}(-PP[1-9]\d{0,3})?(-DP[1-9]\d{0,3})?(-EP[1-9]\d{0,3})?"
 
 
+class Given(TypedDict, total=False):
+    """What may be said beside the files of a question; it overrides what they say. None = as in the files."""
+
+    rps: float | None
+    """Arrival rate [req/s]."""
+    ttft_p50_s: float | None
+    ttft_p90_s: float | None
+    ttft_p99_s: float | None
+    tpot_s: float | None
+    promises: Sequence[str] | None
+    """Further promises as texts: ``e2e-p99=30``, or ``chat:ttft-p99=2`` to one traffic class."""
+    link_gbps: float | None
+    """Only this tier of every line [Gbit/s]."""
+    power_kw: Sequence[str] | None
+    """Power limits of sites as texts: ``a=500`` [kW]."""
+    shapes: Sequence[str] | None
+    """Only instances of these shapes."""
+    llm: str | None
+    stack: str | None
+    weights_dtype: str | None
+    kv_dtype: str | None
+    speculation_depth: int
+    """Draft tokens per step; 0 = as in the files."""
+    tables: bool
+    """Let measured latency tables stand in for the formulas; true when not said."""
+    settings: Settings | None
+
+
 def load_inputs(
     workload: str | Path | Workload | Inputs = DEFAULT_WORKLOAD,
     sites: str | Path | Sites | None = None,
-    *,
-    rps: float | None = None,
-    ttft_p50_s: float | None = None,
-    ttft_p90_s: float | None = None,
-    ttft_p99_s: float | None = None,
-    tpot_s: float | None = None,
-    link_gbps: float | None = None,
-    shapes: Sequence[str] | None = None,
-    llm: str | None = None,
-    stack: str | None = None,
-    weights_dtype: str | None = None,
-    kv_dtype: str | None = None,
-    speculation_depth: int = 0,
-    tables: bool = True,
-    settings: Settings | None = None,
+    **given: Unpack[Given],
 ) -> Inputs:
-    """Read the files of a question; numbers given here override those in the files.
+    """Read the files of a question; what is ``given`` (see ``Given``) overrides what they say.
 
     ``workload`` may also be the inputs of a plan file (``plan_file.read_plan_file``): then everything the plan was
     made from is taken from there, as far as nothing else is given.
 
+    A rate above the mean of the workload is taken as nearer to its peak: what the busiest minutes bring stays.
+
     Raises:  InputError for anything missing or malformed in any of the files.
     """
+    unknown = sorted(given.keys() - Given.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"load_inputs() got an unexpected keyword argument {unknown[0]!r}")
     from pddplan.domain import workload as traffic
     from pddplan.evaluate.settings import Settings
     from pddplan.profiles.chip_profile import load_chips
@@ -72,19 +93,21 @@ def load_inputs(
     else:
         known = None
         asked = workload if isinstance(workload, traffic.Workload) else load_workload(workload)
+    llm, stack, rps = given.get("llm"), given.get("stack"), given.get("rps")
     if llm is not None:
         asked = replace(asked, llm=llm)
-    promised = {"ttft_p50_s": ttft_p50_s, "ttft_p90_s": ttft_p90_s, "ttft_p99_s": ttft_p99_s, "tpot_s": tpot_s}
-    promises = replace(asked.promises, **{name: value for name, value in promised.items() if value is not None})
-    asked = replace(asked, promises=promises)
+    asked = replace(asked, promises=_promises(asked, given))
     if rps is not None:
-        asked = asked.at_rate(rps)
+        asked = _at_rate(asked, rps)
     check_rate(asked.arrival.rate_rps, where="--rps" if rps is not None else f"{asked.name}: arrival.rate_rps")
     places = sites if sites is not None and not isinstance(sites, (str, Path)) else load_sites(sites)
+    link_gbps, shapes, power_kw = given.get("link_gbps"), given.get("shapes"), given.get("power_kw")
     if link_gbps is not None:
         places = with_link(places, link_gbps)
     if shapes:
         places = with_shapes(places, shapes)
+    if power_kw:
+        places = with_power(places, power_kw)
     offered = sorted({chip for site in places.sites.values() for chip in site.chips})
     carried = known.chips if known is not None else {}
     chips = {**load_chips([chip for chip in offered if chip not in carried]), **carried}
@@ -99,13 +122,82 @@ def load_inputs(
         sites=places,
         chips={chip: chips[chip] for chip in offered},
         llm=model,
-        tables=timed if tables else (),
+        tables=timed if given.get("tables", True) else (),
         efficiencies={chip: speeds[chip] if chip in speeds else _efficiency(chips[chip], stack) for chip in offered},
-        settings=settings or (known.settings if known is not None else Settings()),
-        weights_dtype=weights_dtype or (known.weights_dtype if known is not None else None),
-        kv_dtype=kv_dtype or (known.kv_dtype if known is not None else None),
-        speculation_depth=speculation_depth or (known.speculation_depth if known is not None else 0),
+        settings=given.get("settings") or (known.settings if known is not None else Settings()),
+        weights_dtype=given.get("weights_dtype") or (known.weights_dtype if known is not None else None),
+        kv_dtype=given.get("kv_dtype") or (known.kv_dtype if known is not None else None),
+        speculation_depth=given.get("speculation_depth") or (known.speculation_depth if known is not None else 0),
     )
+
+
+def _promises(workload: Workload, given: Given) -> Promises:
+    """The promises of a workload with what is given on top.
+
+    Raises:  InputError for texts that promise nothing, or name no traffic class.
+    """
+    from pddplan.domain.workload import PROMISE_KINDS
+
+    promises = workload.promises
+    for kind in PROMISE_KINDS:
+        limit = cast("float | None", given.get(kind.field))
+        if limit is not None:
+            promises = promises.with_limit(kind, limit)
+    known = {kind.name.lower().replace(" ", "-"): kind for kind in PROMISE_KINDS}
+    known["tpot"] = known.pop("tpot-p90")
+    faults = ProblemList()
+    for text in given.get("promises") or ():
+        head, _, value = text.partition("=")
+        group, _, name = head.rpartition(":")
+        if name not in known:
+            faults.add(
+                f"{text!r} promises nothing{did_you_mean(name, known)}",
+                fix=f"write [CLASS:]NAME=VALUE with one of: {', '.join(known)}; for example chat:ttft-p99=2",
+                where="--promise",
+            )
+        elif group and group not in workload.classes.groups:
+            groups = ", ".join(workload.classes.groups) or "none (see docs/profiles.md: requests of kind mix)"
+            faults.add(
+                f"the workload has no traffic class {group!r}{did_you_mean(group, workload.classes.groups)}",
+                fix=f"traffic classes of {workload.name}: {groups}",
+                where="--promise",
+            )
+        else:
+            limit = _seconds(value, unit="ms" if name == "tpot" else "s")
+            if limit is None:
+                faults.add(
+                    f"{text!r}: must be a finite time greater than 0, got {value!r}",
+                    fix="write seconds (TPOT: milliseconds), or a number with s or ms: 2, 2s, 500ms",
+                    where="--promise",
+                )
+            else:
+                promises = promises.with_limit(known[name], limit, group=group)
+    faults.raise_if_any()
+    return promises
+
+
+def _seconds(text: str, *, unit: str) -> float | None:
+    """A time with or without unit in seconds; None where it is none."""
+    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(ms|s)?\s*", text)
+    number = positive_number(found[1]) if found else None
+    return None if found is None or number is None else number / (MS_PER_S if (found[2] or unit) == "ms" else 1.0)
+
+
+def positive_number(text: str) -> float | None:
+    """A finite number above zero, or None."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 < number < math.inf else None
+
+
+def _at_rate(workload: Workload, rate_rps: float) -> Workload:
+    """The traffic at another rate; the peak stays what it is where the rate comes nearer to it."""
+    times = rate_rps / workload.arrival.rate_rps
+    moved = workload.at_rate(rate_rps)
+    peak = moved.arrival.peak_to_mean
+    return replace(moved, arrival=replace(moved.arrival, peak_to_mean=max(peak / times, 1.0))) if times > 1 else moved
 
 
 def check_rate(rate_rps: float, *, where: str) -> None:
@@ -252,6 +344,34 @@ def with_shapes(sites: Sites, shapes: Sequence[str]) -> Sites:
         for site_id, site in sites.sites.items()
     }
     return replace(sites, sites=kept)
+
+
+def with_power(sites: Sites, limits: Sequence[str]) -> Sites:
+    """The same sites with power limits such as ``a=500`` [kW].
+
+    Raises:  InputError for unknown sites and for what is no number.
+    """
+    faults = ProblemList()
+    places = dict(sites.sites)
+    for text in limits:
+        name, _, value = text.rpartition("=")
+        limit_kw = positive_number(value)
+        if name not in places:
+            faults.add(
+                f"{text!r}: there is no site {name!r}{did_you_mean(name, places)}",
+                fix=f"write SITE=KILOWATTS with one of: {', '.join(places)}",
+                where="--power",
+            )
+        elif limit_kw is None:
+            faults.add(
+                f"{text!r}: must be a finite number of kilowatts greater than 0, got {value!r}",
+                fix=f"for example {name}=500",
+                where="--power",
+            )
+        else:
+            places[name] = replace(places[name], power_limit_kw=limit_kw)
+    faults.raise_if_any()
+    return replace(sites, sites=places)
 
 
 def with_link(sites: Sites, gbps: float) -> Sites:

@@ -12,6 +12,7 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.sites import Sites
 from pddplan.domain.workload import Workload
 from pddplan.evaluate.settings import Settings
+from pddplan.optimize.objective import Limits, Objective
 from pddplan.performance.efficiency import Efficiency
 from pddplan.profiles.latency_table import LatencyTable
 
@@ -48,6 +49,9 @@ class Sizing:
     """The best split plan of the same rate without a leased line, for plans that take one."""
     cold: Outcome | None = None
     """The best plan of the same rate if no token were ever found in a cache."""
+    objective: Objective | None = None
+    limits: Limits | None = None
+    """What the plan was asked to be best at, and within which limits; None = not known (a plan made by hand)."""
     remarks: tuple[str, ...] = ()
     """Why a comparison is missing, and other things to know."""
     timings_s: Mapping[str, float] = field(default_factory=dict)

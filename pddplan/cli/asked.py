@@ -24,6 +24,7 @@ from pddplan.cli import options
 if TYPE_CHECKING:
     from pddplan.domain.outcome import Outcome
     from pddplan.optimize import Limits
+    from pddplan.questions import Given
     from pddplan.report.text_table import Screen
     from pddplan.sizing import Inputs
 
@@ -39,7 +40,20 @@ class Asked:
     ttft_p90: options.TtftP90Option = None
     ttft_p99: options.TtftP99Option = None
     tpot: options.TpotOption = None
+    promise: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--promise",
+            metavar="[CLASS:]NAME=VALUE",
+            help="Promise to all requests or to one traffic class, e.g. e2e-p99=30 or chat:ttft-p99=2 (repeatable). "
+            "Names: ttft-p50, ttft-p90, ttft-p99, e2e-p50, e2e-p90, e2e-p99 [s], tpot [ms].",
+        ),
+    ] = None
     link: options.LinkOption = None
+    power: Annotated[
+        list[str] | None,
+        typer.Option("--power", metavar="SITE=KW", help="Power that a site can draw [kW], PUE included (repeatable)."),
+    ] = None
     model: Annotated[str | None, typer.Option("--model", "-m", help="Another model than the workload's.")] = None
     stack: Annotated[str | None, typer.Option("--stack", help="Serving stack whose efficiencies to use.")] = None
     weights: Annotated[str | None, typer.Option("--weights", help="Weights dtype, e.g. bf16, fp8.")] = None
@@ -56,21 +70,25 @@ class Asked:
         """Read the files of the question (of another workload, if one is named)."""
         from pddplan import api
 
-        return api.load_inputs(
-            self.workload if workload is None else workload,
-            self.sites,
-            rps=self.rps,
-            ttft_p50_s=self.ttft_p50,
-            ttft_p90_s=self.ttft_p90,
-            ttft_p99_s=self.ttft_p99,
-            tpot_s=options.in_seconds(self.tpot),
-            link_gbps=self.link,
-            llm=self.model,
-            stack=self.stack,
-            weights_dtype=self.weights,
-            kv_dtype=self.kv,
-            speculation_depth=self.mtp,
-        )
+        return api.load_inputs(self.workload if workload is None else workload, self.sites, **self.given())
+
+    def given(self) -> Given:
+        """What overrides the files of the question."""
+        return {
+            "rps": self.rps,
+            "ttft_p50_s": self.ttft_p50,
+            "ttft_p90_s": self.ttft_p90,
+            "ttft_p99_s": self.ttft_p99,
+            "tpot_s": options.in_seconds(self.tpot),
+            "promises": self.promise,
+            "link_gbps": self.link,
+            "power_kw": self.power,
+            "llm": self.model,
+            "stack": self.stack,
+            "weights_dtype": self.weights,
+            "kv_dtype": self.kv,
+            "speculation_depth": self.mtp,
+        }
 
     def limits(self) -> Limits:
         """Limits of a search."""

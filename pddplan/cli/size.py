@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pddplan.cli import options
-from pddplan.cli.options import profile_dirs
+from pddplan.cli.asked import Asked, asks
 from pddplan.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
+    from pddplan.questions import Given
     from pddplan.sizing import Sizing
 
 _EXAMPLES = """\b
@@ -26,9 +27,9 @@ Examples:
 """
 
 
+@asks()
 def size(
-    workload: options.WorkloadOption = "agentic-64k",
-    sites: options.SitesOption = None,
+    asked: Asked,
     topology: Annotated[
         str,
         typer.Option(
@@ -45,7 +46,6 @@ def size(
             "bcr: choose the rate too, up to the workload's. rps: most goodput within --budget or --inventory.",
         ),
     ] = None,
-    rps: options.RpsOption = None,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -55,11 +55,6 @@ def size(
     inventory: Annotated[
         bool, typer.Option("--inventory", help="Serve as much as the chips of the sites file can (max_chips).")
     ] = False,
-    ttft_p50: options.TtftP50Option = None,
-    ttft_p90: options.TtftP90Option = None,
-    ttft_p99: options.TtftP99Option = None,
-    tpot: options.TpotOption = None,
-    link: options.LinkOption = None,
     chip: options.ChipsOption = None,
     shape: Annotated[
         list[str] | None, typer.Option("--shape", help="Only instances of this shape, e.g. TP8 (repeatable).")
@@ -68,11 +63,6 @@ def size(
         Path | None,
         typer.Option("--from", metavar="PLAN", help="Take all inputs from this plan file, and size them anew."),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Another model than the workload's.")] = None,
-    stack: Annotated[str | None, typer.Option("--stack", help="Serving stack whose efficiencies to use.")] = None,
-    weights: Annotated[str | None, typer.Option("--weights", help="Weights dtype, e.g. bf16, fp8.")] = None,
-    kv: Annotated[str | None, typer.Option("--kv", help="KV cache dtype, e.g. bf16, fp8.")] = None,
-    mtp: Annotated[int, typer.Option("--mtp", min=0, max=16, help="Draft tokens per step (0 = MTP off).")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,25 +72,35 @@ def size(
     tables: Annotated[
         bool, typer.Option("--tables/--no-tables", help="Let measured latency tables stand in for the formulas.")
     ] = True,
-    spare: Annotated[int, typer.Option("--spare", min=0, help="Instances every pool keeps in reserve (N+1: 1).")] = 0,
+    spare: Annotated[
+        int | None, typer.Option("--spare", min=0, help="Instances every pool keeps in reserve (N+1: 1). [default: 0]")
+    ] = None,
     max_utilization: Annotated[
-        float, typer.Option("--max-utilization", callback=options.positive, help="No pool is planned busier than this.")
-    ] = 0.95,
+        float | None,
+        typer.Option(
+            "--max-utilization",
+            callback=options.positive,
+            help="No pool is planned busier than this. [default: 0.95]",
+        ),
+    ] = None,
     max_line_utilization: Annotated[
-        float,
-        typer.Option("--max-line-utilization", callback=options.positive, help="No line is planned fuller than this."),
-    ] = 0.9,
+        float | None,
+        typer.Option(
+            "--max-line-utilization",
+            callback=options.positive,
+            help="No line is planned fuller than this. [default: 0.9]",
+        ),
+    ] = None,
     max_chips: Annotated[
         int | None, typer.Option("--max-chips", min=1, help="Chips of all pools together, spares included.")
     ] = None,
     survive_line_loss: Annotated[
-        bool, typer.Option("--survive-line-loss", help="Promises must hold with one line of each bundle lost.")
-    ] = False,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", callback=options.positive, help="Stop searching after this many seconds.")
-    ] = 30.0,
-    as_json: options.JsonOption = False,
-    csv: options.CsvOption = None,
+        bool | None,
+        typer.Option(
+            "--survive-line-loss/--no-survive-line-loss",
+            help="Promises must hold with one line of each bundle lost. [default: no]",
+        ),
+    ] = None,
     csv_separator: Annotated[str, typer.Option("--csv-separator", help="Between CSV fields: , ; or tab.")] = ",",
     csv_decimal: Annotated[str, typer.Option("--csv-decimal", help="Decimal mark in CSV: . or ,")] = ".",
     csv_bom: Annotated[bool, typer.Option("--csv-bom", help="Start the CSV file with a byte-order mark.")] = False,
@@ -121,54 +121,47 @@ def size(
         bool,
         typer.Option("--compare/--no-compare", help="Also size the aggregated baseline and the plan without cache."),
     ] = True,
-    profiles: options.ProfilesOption = None,
     verbose: options.VerboseOption = False,
 ) -> None:
     """Find the plan: chips per role and place, routing, line, cost, and whether the promises hold."""
     from pddplan import api
-    from pddplan.plan_file import read_plan_file
+    from pddplan.plan_file import read_asked, read_plan_file
 
+    as_json, csv = asked.as_json, asked.csv
     options.one_standard_output(as_json, out, csv, xlsx, html)
     if full and html is None:
         raise InputError(Problem(what="--full is about the page of --html", fix="add --html FILE, or leave it away"))
-    with profile_dirs(profiles):
-        try:
-            sizing = api.size(
-                read_plan_file(again)[0] if again is not None else workload,
-                sites,
-                topology=topology,
-                objective=objective,
-                budget_per_month=budget,
-                inventory=inventory,
-                chips=chip or None,
-                redundant_instances=spare,
-                max_utilization=max_utilization,
-                max_line_utilization=max_line_utilization,
-                max_chips=max_chips,
-                survive_line_loss=survive_line_loss,
-                time_limit_s=time_limit,
-                compare=compare,
-                rps=rps,
-                ttft_p50_s=ttft_p50,
-                ttft_p90_s=ttft_p90,
-                ttft_p99_s=ttft_p99,
-                tpot_s=options.in_seconds(tpot),
-                link_gbps=link,
-                shapes=shape or None,
-                llm=model,
-                stack=stack,
-                weights_dtype=weights,
-                kv_dtype=kv,
-                speculation_depth=mtp,
-                tables=tables,
-                settings=api.settings_of(settings or ()) if settings or again is None else None,
-            )
-        except InfeasibleError as error:
-            if as_json:
-                from pddplan.report.json_plan import dump_json, infeasible_json
+    given: Given = {
+        **asked.given(),
+        "shapes": shape or None,
+        "tables": tables,
+        "settings": api.settings_of(settings or ()) if settings or again is None else None,
+    }
+    try:
+        sizing = api.size(
+            asked.workload if again is None else read_plan_file(again)[0],
+            asked.sites,
+            topology=topology,
+            objective=objective,
+            budget_per_month=budget,
+            inventory=inventory,
+            chips=chip or None,
+            limits=read_asked(again)[1] if again is not None else None,
+            compare=compare,
+            redundant_instances=spare,
+            max_utilization=max_utilization,
+            max_line_utilization=max_line_utilization,
+            max_chips=max_chips,
+            survive_line_loss=survive_line_loss,
+            time_limit_s=asked.time_limit,
+            **given,
+        )
+    except InfeasibleError as error:
+        if as_json:
+            from pddplan.report.json_plan import dump_json, infeasible_json
 
-                print(dump_json(infeasible_json(error)), end="")
-            raise
+            print(dump_json(infeasible_json(error)), end="")
+        raise
     style = {"separator": csv_separator, "decimal": csv_decimal, "byte_order_mark": csv_bom}
     _write_files(sizing, out=out, csv=csv, xlsx=xlsx, html=html, full=full, style=style)
     if as_json:

@@ -59,6 +59,8 @@ class Pool:
     instances: int
     batch: int | None = None
     """Sequences per instance that a decoding pool is operated at (None for prefill)."""
+    tpot_s: float | None = None
+    """Of a decoding pool without ``batch``: its batches keep this TPOT; None = the one promised to all requests."""
     weights_dtype: str | None = None
     kv_dtype: str | None = None
 

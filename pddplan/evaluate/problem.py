@@ -13,7 +13,7 @@ from pddplan.domain.llm import Llm
 from pddplan.domain.plan import Pool, Shape
 from pddplan.domain.provenance import Basis
 from pddplan.domain.sites import Sites
-from pddplan.domain.workload import Array, Promise, Promises, Workload
+from pddplan.domain.workload import Array, Promise, Workload
 from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.settings import Settings
@@ -177,16 +177,7 @@ class Problem:
         return nic * pool.shape.chips * self.settings.rdma_efficiency
 
     @property
-    def judged_promises(self) -> Promises:
-        """For optimize.points until it asks per class."""
-        found = Promises()
-        for promise in self.promises_as_judged:
-            if not promise.group:
-                found = found.with_limit(promise.kind, promise.limit_s)
-        return found
-
-    @property
-    def promises_as_judged(self) -> tuple[Promise, ...]:
+    def judged_promises(self) -> tuple[Promise, ...]:
         """The promises made, as predictions are held against them: tails (TTFT, E2E) lowered by the tail margin."""
         scale = 1.0 + self.settings.tail_margin
         made = self.workload.promises.made()

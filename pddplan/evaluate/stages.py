@@ -201,9 +201,10 @@ def line_state(
 def decode_cap(problem: Problem, pool: Pool, work: DecodeWork) -> BatchCap:
     """Largest batch of one instance of a decoding pool.
 
-    Memory and stack always bind; the plan's own batch binds where it is given, else the TPOT promise does
-    (a plan that fixes its batch is judged, not corrected).
+    Memory and stack always bind; the plan's own batch binds where it is given, else the TPOT that the pool is to keep
+    (its own or the one promised to all requests) does: a plan that fixes its batch is judged, not corrected.
     """
+    promised_s = problem.workload.promises.tpot_s if pool.tpot_s is None else pool.tpot_s
     curve = problem.curve(pool, work)
     if work.prefill_s > 0 and work.tokens_per_request > 0:
         curve = replace(curve, token_s=curve.token_s + curve.batch * work.prefill_s / work.tokens_per_request)
@@ -211,7 +212,7 @@ def decode_cap(problem: Problem, pool: Pool, work: DecodeWork) -> BatchCap:
         problem.instance_of(pool),
         curve,
         context_tokens=work.memory_tokens,
-        tpot_limit_s=problem.workload.promises.tpot_s if pool.batch is None else None,
+        tpot_limit_s=promised_s if pool.batch is None else None,
         plan_batch=pool.batch,
     )
 

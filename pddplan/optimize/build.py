@@ -29,7 +29,7 @@ from pddplan.optimize.reduction import (
     with_relay_ways,
     with_relays,
 )
-from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools, path_count, ways_of
+from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools, paces, path_count, ways_of
 from pddplan.units import WATTS_PER_KW
 
 INSTANCES_BEYOND_NEED = 2.0
@@ -54,7 +54,13 @@ def build(
 
     ``also`` names pools to look at beside the few shapes that promise most.
     """
-    pools = candidate_pools(problem.sites, topology, shapes=shapes, allowed_chips=limits.allowed_chips)
+    pools = candidate_pools(
+        problem.sites,
+        topology,
+        shapes=shapes,
+        allowed_chips=limits.allowed_chips,
+        paces=paces(problem.workload.promises),
+    )
     alone = first_mix(problem, pools, ())  # paths grow with the square of pools: first leave out what cannot win
     able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
     cost = {pool.id: instance_cost(problem, pool) for pool in able}
@@ -250,6 +256,7 @@ def _with_pools(points: Points, cost: Mapping[str, float], *, limits: Limits) ->
                 max_instances=max(largest, 0),
                 redundant_instances=limits.redundant_instances,
                 power_kw_per_instance=power * pool.shape.chips,
+                pace=f"@{pool.tpot_s:g}" if pool.tpot_s is not None else "",
             )
         )
     return replace(data, pools=tuple(options))

@@ -30,11 +30,13 @@ class PoolOption:
     """Load in instances above which the operating point no longer holds."""
     redundant_instances: int = 0
     power_kw_per_instance: float = 0.0
+    pace: str = ""
+    """Which TPOT its batches are for, where promises differ."""
 
     @property
     def kind(self) -> str:
-        """Site, role and chip: of one kind only one shape is open."""
-        return f"{self.site}/{self.role}/{self.chip}"
+        """Site, role, chip and pace: of one kind only one shape is open."""
+        return f"{self.site}/{self.role}/{self.chip}{self.pace}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,17 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """A promise as the program sees it: at least this share of requests is covered."""
+    """A promise as the program sees it: at least this share of the requests that it is made to is covered."""
 
     name: str
     quantile: float
+    share: float = 1.0
+    """Of all requests those it is made to; ``Route.coverage`` is 0 for the others."""
+
+    @property
+    def covered_share(self) -> float:
+        """Share of all requests that must be covered."""
+        return self.quantile * self.share
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,10 @@ def few_shapes(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[
     A shape that another is about as cheap, quick and small as (all three at once) is left out; of near-equals in
     price the smaller comes first, since it is bought in finer steps.
     """
-    groups: dict[tuple[str, str, str], list[_Ranked]] = {}
+    groups: dict[tuple[str, str, str, float | None], list[_Ranked]] = {}
     for pool in pools:
         figures = _shape_figures(problem, pool, mix, cost[pool.id])
-        groups.setdefault((pool.site, pool.role.value, pool.chip), []).append((figures, pool))
+        groups.setdefault((pool.site, pool.role.value, pool.chip, pool.tpot_s), []).append((figures, pool))
     kept: set[str] = set()
     for shapes in groups.values():
         shapes.sort(key=lambda entry: (_bucket(entry[0][0]), entry[0][2], entry[0][1], entry[1].id))
@@ -65,9 +65,9 @@ def few_shapes(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[
 def best_of_each(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> set[str]:
     """The cheapest pool per request of each site and role: what to search when there was no time to choose better."""
     price = {pool.id: _shape_figures(problem, pool, mix, cost[pool.id])[0] for pool in pools}
-    best: dict[tuple[str, str], str] = {}
+    best: dict[tuple[str, str, float | None], str] = {}
     for pool in pools:
-        key = (pool.site, pool.role.value)
+        key = (pool.site, pool.role.value, pool.tpot_s)
         best[key] = min(best.get(key, pool.id), pool.id, key=lambda pool_id: (price[pool_id], pool_id))
     return set(best.values())
 

@@ -187,7 +187,7 @@ def line_choice(program: pulp.LpProblem, data: ProgramData, v: Variables) -> Non
 
 
 def coverage(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
-    """Each promise holds for its share of requests: sum of F[p,k] y[p,k] >= q R."""
+    """Each promise holds for its share of the requests it is made to: sum of F[p,k] y[p,k] >= q w R."""
     import pulp
 
     for promise in data.promises:
@@ -197,7 +197,7 @@ def coverage(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
             for k in _classes(data, r)
         ]
         program += (
-            pulp.LpAffineExpression([*terms, (v.rate, -promise.quantile)]) >= 0,
+            pulp.LpAffineExpression([*terms, (v.rate, -promise.covered_share)]) >= 0,
             f"promise_{name(promise.name)}",
         )
 

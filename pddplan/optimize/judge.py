@@ -117,7 +117,7 @@ class Judge:
                 for r, route in enumerate(routes)
                 if candidate.flow[r].any()
             )
-            asked = (promise.quantile - 0.5 * COVERAGE_MARGIN) * candidate.rate_rps
+            asked = (promise.quantile - 0.5 * COVERAGE_MARGIN) * promise.share * candidate.rate_rps
             missing += max(asked - covered, 0.0)
         return missing
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array
-from pddplan.evaluate.coverage import coverage
 from pddplan.evaluate.path_result import PathResult, States, path_result
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import (
@@ -31,12 +30,11 @@ from pddplan.evaluate.stages import (
     prefill_servers,
     prefill_state,
 )
-from pddplan.evaluate.tpot import tpot_coverage
 from pddplan.network.feed import Feed, FeedEffect
 from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.optimize.mix import LineMix, Mix, allowed_classes, pools_of
-from pddplan.optimize.promise_rows import e2e_rows, ttft_rows
+from pddplan.optimize.promise_rows import PromiseRow, row_coverage, rows_of
 from pddplan.paths.decoding import DecodePoint
 
 
@@ -65,6 +63,7 @@ class Points:
     _small_plans: list[Plan] = field(default_factory=list)
     _allowed: list[Array] = field(default_factory=list)
     _caps: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _rows: tuple[PromiseRow, ...] = ()
 
     def __post_init__(self) -> None:
         self._by_id = {pool.id: pool for pool in self.pools}
@@ -139,16 +138,9 @@ class Points:
         )
 
     def _coverage(self, result: PathResult) -> dict[str, Array]:
-        promises = self.problem.judged_promises
-        found: dict[str, Array] = {}
-        for latency, rows in ((result.ttft, ttft_rows(promises)), (result.e2e, e2e_rows(promises))):
-            if rows:
-                covered = coverage(latency, {q: limit for _, q, limit in rows})
-                found |= {row: np.nan_to_num(covered[q]) for row, q, _ in rows}
-        if promises.tpot_s is not None:
-            output = self.problem.workload.classes.output_tokens
-            found["TPOT P90"] = tpot_coverage(result, output, limit_s=promises.tpot_s)
-        return found
+        if not self._rows:
+            self._rows = rows_of(self.problem)
+        return row_coverage(self._rows, result, self.problem.workload.classes.output_tokens)
 
     def _work(self, path: Path, result: PathResult) -> dict[str, Array]:
         """Instance-seconds that one request of each class asks of each pool (utilization = sum / instances)."""

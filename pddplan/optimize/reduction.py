@@ -23,7 +23,7 @@ from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap, prefill_servers
 from pddplan.optimize.data import LineOption
 from pddplan.optimize.mix import Mix
-from pddplan.optimize.promise_rows import e2e_rows, ttft_rows
+from pddplan.optimize.promise_rows import rows_of
 from pddplan.optimize.solver import solve
 from pddplan.units import GIGA, KILO
 
@@ -262,7 +262,7 @@ def with_relays(pools: Sequence[Pool], reduced: Reduced, cost: Mapping[str, floa
 
 def _numbers(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float], ceiling: float) -> _Numbers:
     output = problem.workload.classes.output_tokens
-    rows = [*ttft_rows(problem.workload.promises), *e2e_rows(problem.workload.promises)]
+    rows = rows_of(problem)
     work: dict[str, Array] = {}
     in_time: dict[str, dict[str, Array]] = {}
     for pool in pools:
@@ -276,7 +276,7 @@ def _numbers(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[st
                 work[pool.id] = work[pool.id] + problem.prefill_stop_s(pool)
         if pool.role in (Role.PREFILL, Role.AGGREGATED):
             times = problem.prefill_s(pool)
-            in_time[pool.id] = {row: (times <= limit).astype(float) for row, _, limit in rows}
+            in_time[pool.id] = {r.promise.name: (times <= r.promise.limit_s) * r.to for r in rows}
     return _Numbers(
         work,
         {pool.id: cost[pool.id] / ceiling for pool in pools},
@@ -380,8 +380,11 @@ def _coverage(
 ) -> None:
     import pulp
 
-    rows = [*ttft_rows(problem.workload.promises), *e2e_rows(problem.workload.promises)]
-    for row, quantile, _ in rows:
-        terms = [(v, float(numbers.in_time[p][row][k])) for (p, _, k), v in send.items()]
-        terms += [(v, float(numbers.in_time[p][row][k])) for (p, k), v in take.items() if p in numbers.in_time]
-        program += pulp.LpAffineExpression([*terms, (rate, -quantile)]) >= 0
+    weight = problem.workload.classes.weight
+    for row in rows_of(problem):
+        name, share = row.promise.name, float(weight @ row.to)
+        if row.promise.kind.latency == "tpot":
+            continue  # batches that keep it are what pools are capped at
+        terms = [(v, float(numbers.in_time[p][name][k])) for (p, _, k), v in send.items()]
+        terms += [(v, float(numbers.in_time[p][name][k])) for (p, k), v in take.items() if p in numbers.in_time]
+        program += pulp.LpAffineExpression([*terms, (rate, -row.promise.kind.quantile * share)]) >= 0

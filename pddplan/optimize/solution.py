@@ -34,6 +34,7 @@ def plan_of(
             pool,
             instances=candidate.instances[pool.id] + spare[pool.id],
             batch=None if pool.role is Role.PREFILL else batches[pool.id],
+            tpot_s=None,  # the batch says it
         )
         for pool in pools
         if candidate.instances.get(pool.id, 0) > 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pddplan.domain.plan import Path, PathKind, Pool, Role, Shape
 from pddplan.domain.sites import Sites
+from pddplan.domain.workload import Promises
 from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.units import MS_PER_S
 
 _INSIDE = ("pd", "pd-hetero", "prfaas", "any")
 _ACROSS = ("cross-dc", "cross-dc-drc", "pdd", "prfaas", "any")
@@ -66,10 +68,22 @@ def find_topology(name: str) -> Topology:
     )
 
 
+def paces(promises: Promises) -> tuple[float | None, ...]:
+    """TPOTs that decoding pools may be run for: that of all requests, and what single traffic classes ask beyond it."""
+    common = promises.tpot_s
+    asked = {part.tpot_s for part in promises.by_class.values() if part.tpot_s is not None}
+    return (None, *sorted(tpot for tpot in asked if common is None or tpot < common))
+
+
 def candidate_pools(
-    sites: Sites, topology: Topology, *, shapes: Shapes, allowed_chips: Sequence[str] | None
+    sites: Sites,
+    topology: Topology,
+    *,
+    shapes: Shapes,
+    allowed_chips: Sequence[str] | None,
+    paces: Sequence[float | None] = (None,),
 ) -> tuple[Pool, ...]:
-    """Every pool a plan of this topology could open, with one instance each."""
+    """Every pool a plan of this topology could open, with one instance each; decoding pools once per pace."""
     found: list[Pool] = []
     for site in sites.sites.values():
         for site_chip in site.chips.values():
@@ -83,8 +97,13 @@ def candidate_pools(
                         continue
                     if site_chip.max_chips is None or shape.chips <= site_chip.max_chips:
                         pool_id = f"{site.id}/{role.value}/{site_chip.chip}/{shape}"
-                        found.append(Pool(pool_id, site.id, role, site_chip.chip, shape, instances=1))
+                        pool = Pool(pool_id, site.id, role, site_chip.chip, shape, instances=1)
+                        found += [pool] if role is Role.PREFILL else [_paced(pool, pace) for pace in paces]
     return tuple(found)
+
+
+def _paced(pool: Pool, tpot_s: float | None) -> Pool:
+    return pool if tpot_s is None else replace(pool, id=f"{pool.id}@{tpot_s * MS_PER_S:g}ms", tpot_s=tpot_s)
 
 
 def candidate_paths(sites: Sites, topology: Topology, pools: Sequence[Pool]) -> tuple[Path, ...]:

@@ -44,7 +44,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
             "at_zero_hit_rate": _other(outcome, sizing.cold),
         },
         "remarks": list(sizing.remarks),
-        "record": record(sizing.inputs, outcome.plan),
+        "record": record(sizing.inputs, outcome.plan, objective=sizing.objective, limits=sizing.limits),
     }
     return {key: finite(value) for key, value in data.items()}
 
