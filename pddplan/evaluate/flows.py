@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from pddplan.evaluate.stages import (
 from pddplan.network.feed import Feed
 from pddplan.paths.decoding import DecodePoint
 
-_ROUNDS = 20
+_ROUNDS = 40
 """Most rounds of the fixed point between relay, line and main decode."""
+_FREE_ROUNDS = 4
+"""From then on a round goes only part of the way: a relay that waits longer holds shorter, and could swing for ever."""
 _STILL = 1e-4
 """Relative change of batch and time per token below which they have been found."""
 
@@ -42,6 +44,8 @@ class System:
     states: States
     results: tuple[PathResult, ...]
     """Aligned with ``plan.paths``."""
+    works: Mapping[str, DecodeWork]
+    """What the mean request asks of each decoding pool."""
 
 
 def system(problem: Problem, plan: Plan) -> System:
@@ -59,14 +63,18 @@ def system(problem: Problem, plan: Plan) -> System:
     }
     points = _first_decode_guess(problem, plan, flow)
     results: dict[str, PathResult] = {}
-    for _ in range(_ROUNDS):
+    works: dict[str, DecodeWork] = {}
+    for turn in range(_ROUNDS):
         states = States(prefill, lines, points)
         for path in plan.paths:
             # only a relay's tokens depend on the states; what other paths ask of the pools is the same in each round
             if path.kind is PathKind.P_RLD_MD or path.id not in results:
                 results[path.id] = path_result(problem, plan, path, states)
         found = tuple(results[path.id] for path in plan.paths)
-        before, points = points, _decode(problem, plan, flow, found)
+        asked = decode_works(problem, plan, flow, found)
+        step = 1.0 if turn < _FREE_ROUNDS else 2.0 / (turn - _FREE_ROUNDS + 4)
+        works = {pool_id: _between(works.get(pool_id, work), work, step=step) for pool_id, work in asked.items()}
+        before, points = points, _decode(problem, plan, flow, works)
         lines = {
             line_id: _line(
                 problem, plan, line_id, flow, prefill, ids_bytes_per_s=_ids(problem, plan, line_id, flow, found)
@@ -76,7 +84,17 @@ def system(problem: Problem, plan: Plan) -> System:
         if not _moved(before, points):
             break
     states = States(prefill, lines, points)
-    return System(flow, states, tuple(path_result(problem, plan, path, states) for path in plan.paths))
+    return System(flow, states, tuple(path_result(problem, plan, path, states) for path in plan.paths), works)
+
+
+def _between(before: DecodeWork, after: DecodeWork, *, step: float) -> DecodeWork:
+    """Part of the way from one round's demand on a pool to the next one's."""
+    if step == 1.0 or before == after:
+        return after
+    names = ("tokens_per_request", "step_tokens", "memory_tokens", "extra_holding_s", "prefill_s")
+    return replace(
+        after, **{name: (1.0 - step) * getattr(before, name) + step * getattr(after, name) for name in names}
+    )
 
 
 def _moved(before: dict[str, DecodePoint], after: dict[str, DecodePoint]) -> bool:
@@ -216,8 +234,7 @@ def _first_decode_guess(problem: Problem, plan: Plan, flow: Array) -> dict[str, 
     return guess
 
 
-def _decode(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult, ...]) -> dict[str, DecodePoint]:
-    works = decode_works(problem, plan, flow, results)
+def _decode(problem: Problem, plan: Plan, flow: Array, works: Mapping[str, DecodeWork]) -> dict[str, DecodePoint]:
     rate = {
         pool.id: float(flow[[index for index, _ in decode_users(plan, pool)]].sum())
         for pool in plan.pools

@@ -12,7 +12,7 @@ import numpy as np
 
 from pddplan.domain.plan import Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array
-from pddplan.evaluate.flows import decode_work, decode_works, sender_feeds, system
+from pddplan.evaluate.flows import decode_work, sender_feeds, system
 from pddplan.evaluate.problem import DecodeWork, Problem
 from pddplan.evaluate.stages import passed_scv
 from pddplan.network.feed import Feed
@@ -91,7 +91,7 @@ def mix_of_plan(problem: Problem, plan: Plan, *, before: Mix, paths: Sequence[Pa
             pool_classes[pool.id] = mine
         if pool.role in (Role.PREFILL, Role.AGGREGATED) and mine.sum() > 0:
             part[pool.id] = min(float(mine.sum() / solved.flow_rps.sum()), 1.0)
-    decode |= decode_works(problem, plan, solved.flow_rps, solved.results)
+    decode |= solved.works
     lines = dict(before.lines)
     for line_id, mix in _line_mixes(problem, by_id, plan.paths, solved.flow_rps).items():
         if mix.bytes_per_s > 0:
