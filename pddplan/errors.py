@@ -11,7 +11,6 @@ Anything else that escapes is a bug: exit 1 with its traceback.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -114,5 +113,7 @@ def did_you_mean(got: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the nearest known name, or nothing."""
     if len(got) > LONGEST_NAME:
         return ""  # comparing texts takes time and memory that grow with their length
+    import difflib
+
     near = difflib.get_close_matches(got, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

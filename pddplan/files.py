@@ -10,12 +10,15 @@ import errno
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 from pddplan.errors import InputError, Problem, did_you_mean
 
 STANDARD_STREAM = "-"
+_STANDARD_OUTPUTS = (STANDARD_STREAM, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""Other names of standard output: a file behind it must not be replaced while more is printed to it."""
 
 _REASONS = {
     errno.ENOSPC: ("the disk is full", "free some space, or write to another disk"),
@@ -23,6 +26,7 @@ _REASONS = {
     errno.EROFS: ("the file system is read-only", "write to a folder that can be written"),
     errno.EACCES: ("permission denied", "write to a folder that you own, or change its permissions"),
     errno.EPERM: ("permission denied", "write to a folder that you own, or change its permissions"),
+    errno.EFBIG: ("it would be larger than a file may be here", "raise the limit (ulimit -f), or write elsewhere"),
     errno.ENAMETOOLONG: ("the name is too long", "choose a shorter file name"),
 }
 
@@ -51,6 +55,14 @@ def is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
     except (OSError, ValueError):
+        return False
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether two names lead to the same file, which need not exist yet."""
+    try:
+        return Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+    except (OSError, ValueError, RuntimeError):
         return False
 
 
@@ -116,29 +128,71 @@ def _refuse(what: str, *, fix: str, where: str) -> NoReturn:
     raise InputError(Problem(what=what, fix=fix, where=where))
 
 
+def is_standard_output(path: str | Path) -> bool:
+    """Whether this names standard output."""
+    return str(path) in _STANDARD_OUTPUTS
+
+
+def is_replaced(path: str | Path) -> bool:
+    """Whether writing here makes a file or replaces one; devices, pipes and standard output are written directly."""
+    if is_standard_output(path):
+        return False
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        target = Path(path).expanduser()
+        return target.is_file() or not target.exists()
+    return False
+
+
+def check_target(path: str | Path) -> None:
+    """Say before any work is done what writing would run into at its end.
+
+    Raises:  InputError when the folder is missing, the target is a folder, or either may not be written.
+    """
+    if not is_standard_output(path):
+        with _in_words(str(path)):
+            target = _resolved(path)
+            if is_replaced(target):
+                tempfile.TemporaryFile(dir=target.parent).close()
+
+
 def write_atomically(path: str | Path, content: str | bytes, *, encoding: str = "utf-8") -> None:
     """Write ``content`` to ``path`` so that a reader sees either the old file or the whole new one.
 
     The content goes to a temporary file in the same folder, which is then renamed over the target.
-    A symbolic link is followed, so that it keeps pointing where it did; permissions of an existing file stay.
+    A symbolic link is followed, so that it keeps pointing where it did; permissions of an existing file stay,
+    and a file that may not be written is not replaced either.
     Devices (``/dev/null``) and pipes are written directly, because they cannot be replaced.
 
     Raises:  InputError when the folder is missing or cannot be written, or the disk is full.
     """
     data = _encoded(content, encoding, shown=str(path)) if isinstance(content, str) else content
-    if str(path) == STANDARD_STREAM:
+    if is_standard_output(path):
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    shown = str(path)
-    try:
-        target = Path(path).expanduser().resolve()
-        _refuse_bad_target(target, shown)
+    with _in_words(str(path)):
+        target = _resolved(path)
         if target.exists() and not target.is_file():
             target.write_bytes(data)
             return
         _replace(target, data)
+
+
+def append(path: str | Path, text: str) -> None:
+    """Add text at the end of a file, on disk before this returns.
+
+    Raises:  InputError as ``write_atomically``.
+    """
+    with _in_words(str(path)), _resolved(path).open("ab") as stream:
+        stream.write(_encoded(text, "utf-8", shown=str(path)))
+
+
+@contextlib.contextmanager
+def _in_words(shown: str) -> Iterator[None]:
+    """Turn what the system says about a target into an InputError."""
+    try:
+        yield
     except OSError as error:
         reason, fix = _REASONS.get(error.errno or 0, (error.strerror or str(error), "check the path"))
         raise InputError(Problem(what=f"cannot write the file: {reason}", fix=fix, where=shown)) from error
@@ -158,19 +212,23 @@ def _encoded(text: str, encoding: str, *, shown: str) -> bytes:
         )
 
 
-def _refuse_bad_target(target: Path, shown: str) -> None:
+def _resolved(path: str | Path) -> Path:
+    """Where a target really is; refused when it cannot be written."""
+    named = Path(path).expanduser()
+    # a pipe behind /dev/fd has no path of its own: it is written under the name given
+    target = named if named.exists() and not named.is_file() else named.resolve()
     if target.is_dir():
-        raise InputError(
-            Problem(what="cannot write the file: this is a folder", fix="give a file name inside it", where=shown)
+        _refuse("cannot write the file: this is a folder", fix="give a file name inside it", where=str(path))
+    folder = target.parent
+    if not folder.is_dir():
+        _refuse(
+            f"cannot write the file: there is no folder {str(folder)!r}",
+            fix=f"create it first (mkdir -p {folder}), or write elsewhere",
+            where=str(path),
         )
-    if not target.parent.is_dir():
-        raise InputError(
-            Problem(
-                what=f"cannot write the file: there is no folder {str(target.parent)!r}",
-                fix=f"create it first (mkdir -p {target.parent}), or write elsewhere",
-                where=shown,
-            )
-        )
+    if target.is_file():
+        target.open("r+b").close()  # a file that may not be written is not replaced either
+    return target
 
 
 def _replace(target: Path, data: bytes) -> None:

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from pddplan.cli.outputs import WritingCommand
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -77,7 +79,7 @@ def load_command(name: str, entry: Entry) -> Any:
     found: Any = getattr(importlib.import_module(entry.module), entry.attribute)
     if not isinstance(found, typer.Typer):
         single = plain_typer()
-        single.command(name=name)(found)
+        single.command(name=name, cls=WritingCommand)(found)
         return typer.main.get_command(single)
     _make_plain(found)
     registered = found.registered_commands
@@ -102,6 +104,8 @@ def _make_plain(app: typer.Typer) -> None:
     app.rich_markup_mode = None
     app.pretty_exceptions_enable = False
     app._add_completion = False  # the root command offers completion for all
+    for command in app.registered_commands:
+        command.cls = WritingCommand
 
 
 def _print_version(value: bool) -> None:

@@ -153,7 +153,6 @@ def asks(*, leave_out: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], 
         @functools.wraps(command)
         def called(**given: Any) -> None:
             asked = Asked(**{name: given.pop(name) for name in shared})
-            options.one_standard_output(asked.as_json, asked.csv)
             with options.profile_dirs(asked.profiles):
                 command(asked, **given)
 

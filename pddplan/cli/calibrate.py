@@ -46,7 +46,6 @@ def calibrate(
     from pddplan.domain.plan import Shape
     from pddplan.report.calibration_table import calibration_data, calibration_text
 
-    options.one_standard_output(as_json, out)
     with options.profile_dirs(profiles):
         found = api.calibrate(
             files,

@@ -45,7 +45,6 @@ def list_chips(
     from pddplan.errors import InputError, Problem, did_you_mean
     from pddplan.profiles.chip_profile import chip_ids, load_chips
 
-    options.one_standard_output(as_json, csv)
     with profile_dirs(profiles):
         chips = list(load_chips(chip_ids()).values())
     if vendor is not None:

@@ -1,6 +1,7 @@
 """Entry point: runs a command and turns what goes wrong into a message and an exit code.
 
-0 done; 2 bad usage or input; 3 no plan keeps the promises; 4 the solver failed; 130 interrupted; 1 a bug of ours.
+0 done; 2 bad usage or input; 3 no plan keeps the promises; 4 the solver failed; 130 interrupted;
+143 told to end; 1 a bug of ours.
 """
 
 from __future__ import annotations
@@ -8,19 +9,29 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from pddplan.errors import EXIT_INPUT, EXIT_OK, InfeasibleError, InputError, PddplanError
+if TYPE_CHECKING:  # nothing that takes time stands above ``main``: an interrupt must find it ready
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+
+    from pddplan.errors import PddplanError
+
+    Handler = Callable[[int, FrameType | None], None]
 
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+EXIT_TERMINATED = 143
 
 _NO_ROOM = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up", errno.EIO: "the device failed"}
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; only bugs escape as exceptions."""
+    from pddplan.errors import EXIT_INPUT, PddplanError
+
     try:
         return _command(arguments)
     except KeyboardInterrupt:
@@ -48,6 +59,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     import typer
 
     from pddplan.cli.app import build
+    from pddplan.errors import EXIT_INPUT, EXIT_OK
 
     usage_error = typer.BadParameter.__mro__[2]  # ClickException, from whichever click this release of typer brings
     try:
@@ -73,11 +85,15 @@ def _mute_output() -> None:
 
 
 def _code(end: SystemExit) -> int:
+    from pddplan.errors import EXIT_INPUT, EXIT_OK
+
     return end.code if isinstance(end.code, int) else EXIT_OK if end.code is None else EXIT_INPUT
 
 
 def message(error: PddplanError) -> str:
     """What standard error says about an expected failure."""
+    from pddplan.errors import InfeasibleError, InputError
+
     if isinstance(error, InputError):
         return "\n".join(f"error: {problem}" for problem in error.problems)
     if isinstance(error, InfeasibleError):
@@ -93,8 +109,31 @@ def message(error: PddplanError) -> str:
 
 def main() -> None:
     """Console entry point."""
+    interrupts = signal.getsignal(signal.SIGINT) != signal.SIG_IGN  # as for a job in the background of a script
+    _on_signals(_leave_at_once, _leave_at_once, interrupts=interrupts)
     _open_streams()
-    sys.exit(run())
+    import pddplan.errors  # noqa: F401 (the last thing needed to end in words)
+
+    _on_signals(signal.default_int_handler, _terminate, interrupts=interrupts)
+    code = run()
+    _on_signals(_leave_at_once, _leave_at_once, interrupts=interrupts)
+    sys.exit(code)
+
+
+def _on_signals(interrupt: Handler, terminate: Handler, *, interrupts: bool) -> None:
+    signal.signal(signal.SIGTERM, terminate)
+    if interrupts:
+        signal.signal(signal.SIGINT, interrupt)
+
+
+def _leave_at_once(number: int, frame: FrameType | None) -> None:
+    """Before the work and after it there is nothing to tidy up, and a traceback would say nothing."""
+    os._exit(EXIT_INTERRUPTED if number == signal.SIGINT else EXIT_TERMINATED)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """Asked to end: files that are half written go, as with any exception."""
+    raise SystemExit(EXIT_TERMINATED)
 
 
 def _open_streams() -> None:

@@ -56,7 +56,6 @@ def import_model(
     from pddplan.report import model_facts
     from pddplan.report.text_table import Screen
 
-    options.one_standard_output(as_json, out)
     found = import_config(config, model_id=model_id, name=name, family=family)
     title = f"configuration file {Path(config).name}" if config != "-" else "configuration from standard input"
     if out is not None:
@@ -124,7 +123,6 @@ def list_models(
     from pddplan.report import model_facts
     from pddplan.report.text_table import Screen
 
-    options.one_standard_output(as_json, csv)
     with profile_dirs(profiles):
         llms = [load_llm(name) for name in llm_ids()]
     if csv is not None:

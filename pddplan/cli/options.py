@@ -89,15 +89,6 @@ def in_seconds(value_ms: float | None) -> float | None:
     return None if value_ms is None else value_ms / MS_PER_S
 
 
-def one_standard_output(as_json: bool, *files: Path | None) -> None:
-    """Refuse to mix two things on standard output (``--json`` and ``-``)."""
-    wanted = int(as_json) + sum(str(file) == "-" for file in files if file is not None)
-    if wanted > 1:
-        raise InputError(
-            Problem(what="more than one output goes to standard output", fix="give a file name instead of '-'")
-        )
-
-
 def print_timings(timings_s: Mapping[str, float]) -> None:
     """What took how long, to standard error."""
     for stage, spent_s in timings_s.items():

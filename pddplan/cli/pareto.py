@@ -45,7 +45,6 @@ def pareto(
     from pddplan.studies.pareto import front
     from pddplan.units import MS_PER_S
 
-    options.one_standard_output(as_json, csv)
     with profile_dirs(profiles):
         inputs = load_inputs(
             workload,

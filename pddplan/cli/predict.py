@@ -36,7 +36,6 @@ def predict(
     from pddplan import api
     from pddplan.report.prediction_table import predictions_csv, predictions_data, summary_text
 
-    options.one_standard_output(as_json, out)
     with options.profile_dirs(profiles):
         predictions = api.predict_table(table, profiles=profiles or (), stack=stack)
     if out is not None:

@@ -83,7 +83,6 @@ def simulate(
     from pddplan import api
     from pddplan.simulate.check import Ask
 
-    options.one_standard_output(as_json, csv)
     with profile_dirs(profiles):
         problem, decided = api.load_plan(plan)
         ask = Ask(

@@ -128,7 +128,6 @@ def size(
     from pddplan.plan_file import read_asked, read_plan_file
 
     as_json, csv = asked.as_json, asked.csv
-    options.one_standard_output(as_json, out, csv, xlsx, html)
     if full and html is None:
         raise InputError(Problem(what="--full is about the page of --html", fix="add --html FILE, or leave it away"))
     given: Given = {

@@ -61,7 +61,6 @@ def check(
     """
     from pddplan import api
 
-    options.one_standard_output(as_json, csv)
     with options.profile_dirs(profiles):
         found = api.check_line(
             workload,

@@ -140,7 +140,6 @@ def import_(
     from pddplan.report.workload_page import import_summary, page_json
     from pddplan.traces.importer import ImportSettings
 
-    options.one_standard_output(as_json, out)
     with options.profile_dirs(profiles):
         llm = _model_id(model)
     read = _read_options(trace_format, columns, time_unit, block_tokens, strict, max_skip)

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pddplan.errors import InputError, Problem
-from pddplan.files import write_atomically
+from pddplan.files import append, home_path, is_file, is_replaced, read_text, write_atomically
 from pddplan.studies.sweep import FIGURES, Axis, Row, Value
+from pddplan.units import MIB
+
+MAX_TABLE_BYTES = 64 * MIB
 
 
 def header(axes: Sequence[Axis]) -> list[str]:
@@ -37,6 +40,7 @@ def table(rows: Iterable[Sequence[str]], axes: Sequence[Axis]) -> str:
 
 def part_of(path: Path) -> Path:
     """Where rows are kept until the sweep is complete."""
+    path = home_path(path)
     return path.with_name(path.name + ".part")
 
 
@@ -45,10 +49,14 @@ def done_before(path: Path, axes: Sequence[Axis]) -> list[list[str]]:
 
     Raises:  InputError if the file is of another sweep.
     """
-    found = next((p for p in (part_of(path), path) if p.exists()), None)
+    found = next((p for p in (part_of(path), home_path(path)) if is_file(p)), None)
     if found is None:
         return []
-    rows = list(csv.reader(io.StringIO(found.read_text(encoding="utf-8"))))
+    text = read_text(found, limit=MAX_TABLE_BYTES)
+    try:
+        rows = list(csv.reader(io.StringIO(text)))
+    except csv.Error:
+        rows = []
     if not rows or rows[0] != header(axes):
         raise InputError(
             Problem(
@@ -72,7 +80,9 @@ class RowWriter:
     def __init__(self, path: Path, axes: Sequence[Axis], earlier: Sequence[Sequence[str]]) -> None:
         self.path, self.axes = path, axes
         self.rows: dict[tuple[str, ...], list[str]] = {tuple(row[: len(axes)]): list(row) for row in earlier}
-        write_atomically(part_of(path), table(self.rows.values(), axes))
+        self.part = part_of(path) if is_replaced(path) else None  # a device or pipe takes all rows at the end
+        if self.part:
+            write_atomically(self.part, table(self.rows.values(), axes))
 
     def add(self, row: Row) -> None:
         """Keep one row, on disk at once."""
@@ -80,14 +90,15 @@ class RowWriter:
         self.rows[tuple(line[: len(self.axes)])] = line
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerow(line)
-        with part_of(self.path).open("a", encoding="utf-8") as file:
-            file.write(out.getvalue())
+        if self.part:
+            append(self.part, out.getvalue())
 
     def finish(self, points: Sequence[Sequence[Value]]) -> None:
         """Write the table in the order of the grid and drop the partial file."""
         ordered = [self.rows[key(values)] for values in points if key(values) in self.rows]
         write_atomically(self.path, table(ordered, self.axes))
-        part_of(self.path).unlink(missing_ok=True)
+        if self.part:
+            self.part.unlink(missing_ok=True)
 
 
 def _text(value: Value | int) -> str:
