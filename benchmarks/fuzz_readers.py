@@ -28,7 +28,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import FrameType
 
@@ -253,7 +253,7 @@ def _one_reader(target: Target, asked: argparse.Namespace) -> int:
 
     def tell(tally: Tally) -> None:
         tally.peak_mib = peak_mib()
-        asked.tally.write_text(json.dumps(asdict(tally)))
+        asked.tally.write_text(json.dumps({spec.name: getattr(tally, spec.name) for spec in fields(tally)}))
 
     if asked.guided:
         run_guided(target, cases=asked.cases, seed=asked.seed, keep=asked.keep, tell=tell)

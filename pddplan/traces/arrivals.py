@@ -184,10 +184,10 @@ def clock_grid_s(time_s: Array) -> float | None:
         return None
     values, counts = np.unique(np.round(positive, 6), return_counts=True)
     step = float(values[np.argmax(counts)])
-    if step <= 0:
-        return None  # gaps below a microsecond: a fine clock
     # gaps that vary a little around the step (2.999, 3.001 s) form one peak: centre it
     near = np.abs(positive - step) <= GRID_TOLERANCE * step
+    if not near.any():
+        return None  # gaps of about a microsecond or below, where rounding moves them: a fine clock
     step = float(np.median(positive[near]))
     multiples = positive / step
     fits = (multiples > 0.5) & (np.abs(multiples - np.round(multiples)) <= GRID_TOLERANCE)

@@ -142,3 +142,9 @@ def test_requests_at_one_instant_have_no_pattern(gap: float) -> None:
     for rate in (None, 0.3 / max(gap, 1e-3), 100.0):
         pattern = arrival_pattern(times, rate_rps=rate)
         assert pattern is None or np.isfinite(pattern.scv)
+
+
+def test_gaps_below_a_microsecond_are_no_step_of_a_clock(survives: Survives) -> None:
+    """Requests logged twice, and two of them 0.7 microseconds apart: rounded to 1, which no gap is near to."""
+    rows = "".join(f"{t:.7f},480,10\n" * 2 for t in (0.0, 1.0, 1.0000007, 3.5, 4.7, 9.1))
+    assert survives("trace.csv", ("timestamp,input_tokens,output_tokens\n" + rows).encode()) == ""
