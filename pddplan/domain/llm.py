@@ -206,6 +206,16 @@ class LayerGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Convention:
+    """What a printed number of parameters counts: makers differ."""
+
+    counts: tuple[str, ...]
+    """Parts beside the layers: ``embedding`` (token table), ``head``, ``mtp``, ``tower``."""
+    rounded_to: float = 0.0
+    """Unit of the last printed digit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Llm:
     """One checkpoint. Hashable, so results may be cached per model."""
 
@@ -237,6 +247,9 @@ class Llm:
     max_context_tokens: int | None = None
     published_parameters: float | None = None
     published_active_parameters: float | None = None
+    published_convention: Convention | None = None
+    """What the printed total counts; None = not known."""
+    published_active_convention: Convention | None = None
     aliases: tuple[str, ...] = ()
     provenance: Mapping[str, Provenance] = field(default_factory=dict, compare=False, hash=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -74,6 +75,15 @@ class Parameters:
     def active(self) -> float:
         """What a token passes; see active_parameters."""
         return self.active_experts + self.outside_experts - (self.embedding if self.experts and self.head else 0.0)
+
+    def counted(self, parts: Collection[str], *, active: bool) -> float:
+        """All layers, or what of them a token passes, with some of the other parts; see counted_parameters."""
+        routed = self.active_experts if active else self.experts
+        layers = routed + self.outside_experts - self.embedding - self.head
+        # a tied head is the token table: it counts when either is asked for
+        table = self.embedding if "embedding" in parts or ("head" in parts and not self.head) else 0.0
+        head = self.head if "head" in parts else 0.0
+        return layers + table + head + (self.tower if "tower" in parts else 0.0)
 
 
 def grouped_attention_parameters(attention: GroupedAttention, hidden: int) -> float:
@@ -163,7 +173,7 @@ def recurrent_parameters(mixer: RecurrentMixer, hidden: int) -> float:
     """Parameters of one linear-attention or state-space layer.
 
     Formula:     KDA: q, k, v, out and decay and output gates; GDN: q, k, v, z, two scalars a head, out;
-                 Lightning: q, k, v, gate, out; Mamba-2: x, z, B, C, dt, out; Mamba: x, z, (dt, B, C), out;
+                 Lightning: q, k, v, gate, out; Mamba-2: x, z, B, C, dt, out; Mamba: x, z, (dt, B, C), A, out;
                  each plus the short convolution
     Parameters:  mixer; hidden d [values]
     Returns:     [values]
@@ -185,7 +195,7 @@ def recurrent_parameters(mixer: RecurrentMixer, hidden: int) -> float:
         return float(hidden * (3 * value + 2 * key + mixer.heads) + conv)
     # Mamba: one state row per channel (heads = channels, value_dim = 1); gate_rank is the rank of dt
     rank = mixer.gate_rank or 0
-    return float(hidden * 3 * value + value * (rank + 2 * mixer.key_dim) + rank * value + conv)
+    return float(hidden * 3 * value + value * (rank + 3 * mixer.key_dim) + rank * value + conv)
 
 
 def attention_parameters(attention: Attention | None, hidden: int) -> float:
@@ -320,18 +330,34 @@ def active_parameters(llm: Llm) -> float:
     return parameters(llm).active
 
 
-def mtp_parameters(llm: Llm) -> float:
+def counted_parameters(llm: Llm, parts: Collection[str], *, active: bool) -> float:
+    """Parameters as one of the makers' conventions counts them.
+
+    Formula:     layers (routed experts: all, or the k of a token) + chosen of V d table, V d head, tower, MTP blocks
+    Parameters:  llm; parts: any of embedding, head, tower, mtp; active: of a token instead of all
+    Returns:     [values]
+    Raises:      nothing
+    Holds when:  as parameters(). Which parts a maker counts stands in the model's profile, where it is known.
+    References:  deepseek-v3, gpt-oss, glm-4.5
+    """
+    draft = mtp_parameters(llm, active=active) if "mtp" in parts else 0.0
+    return parameters(llm).counted(parts, active=active) + draft
+
+
+def mtp_parameters(llm: Llm, *, active: bool = False) -> float:
     """Parameters of the multi-token-prediction blocks, which no total includes.
 
     Formula:     sum over blocks of (layer + 2 d d for joining the hidden state with the next embedding)
-    Parameters:  llm (width d)
+    Parameters:  llm (width d); active: only what a token passes
     Returns:     [values]
     Raises:      nothing
     Holds when:  embeddings and head are those of the model.
     References:  deepseek-v3
     """
     join = float(2 * llm.hidden * llm.hidden)
-    return sum(group.count * (layer_parameters(group, llm.hidden).total + join) for group in llm.mtp)
+    return sum(
+        group.count * (layer_parameters(group, llm.hidden).counted((), active=active) + join) for group in llm.mtp
+    )
 
 
 @dataclass(frozen=True, slots=True)

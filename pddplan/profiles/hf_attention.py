@@ -13,8 +13,8 @@ from pddplan.profiles.yaml_source import kind_of
 
 
 def window_tokens(fields: Fields) -> int:
-    """Sliding window of the config; 0 = none."""
-    return fields.count("sliding_window", "sliding_window_size", default=0, least=0)
+    """Sliding window of the config; 0 = none (some files write -1 for it)."""
+    return max(fields.count("sliding_window", "sliding_window_size", default=0, least=-1), 0)
 
 
 def head_width(fields: Fields, heads: int, *, hidden: int) -> int:

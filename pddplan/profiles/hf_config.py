@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pddplan.domain.llm import (
-    Attention,
     CompressedAttention,
     FeedForward,
     KvFormat,
@@ -20,13 +19,12 @@ from pddplan.domain.llm import (
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.errors import InputError, Problem, did_you_mean
 from pddplan.files import home_path, is_file, is_folder
-from pddplan.profiles.hf_attention import grouped_attention
-from pddplan.profiles.hf_families import FAMILIES, Family, family_of, known_types
-from pddplan.profiles.hf_feed_forward import dense_feed_forward, feed_forwards, moe_block
+from pddplan.profiles.hf_families import ARCHITECTURES, FAMILIES, Family, family_of, known_types
+from pddplan.profiles.hf_feed_forward import feed_forwards
 from pddplan.profiles.hf_fields import Fields, read_json
-from pddplan.profiles.hf_layers import block_words, layer_count, mixers
+from pddplan.profiles.hf_layers import layer_count, mixers
 from pddplan.profiles.hf_quantization import kv_dtype_of, weight_formats_of
-from pddplan.profiles.hf_recurrent import recurrent
+from pddplan.profiles.hf_stacks import STACKS
 from pddplan.units import MILLION
 
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -151,7 +149,10 @@ def _text_part(config: Mapping[str, Any], source: str, family: str | None) -> tu
         if not family and isinstance(word, str) and family_of(word) is None and isinstance(outer_type, str):
             word = outer_type if family_of(outer_type) else word
         return data, _as_type(word, source), True
-    return dict(config), _as_type(family or outer_type, source), False
+    named = config.get("architectures")
+    # some files carry the model_type of another model, but name their class
+    by_class = ARCHITECTURES.get(str(named[0])) if isinstance(named, list) and named else None
+    return dict(config), _as_type(family or by_class or outer_type, source), False
 
 
 def _as_type(word: Any, source: str) -> str:
@@ -179,8 +180,9 @@ def _unknown_family(word: str, source: str) -> Problem:
 
 def _groups(fields: Fields, family: Family, layers: int, *, hidden: int) -> tuple[LayerGroup, ...]:
     """Equal layers merged, in the order in which they first appear."""
-    if family.pattern == "blocks":
-        pairs = _block_pairs(fields, family, hidden=hidden)
+    stack = STACKS.get(family.pattern)
+    if stack is not None:
+        pairs = stack(fields, family, layers, hidden=hidden)
     else:
         mixed = mixers(fields, family, layers, hidden=hidden)
         feeds: list[FeedForward] | list[None]
@@ -191,36 +193,6 @@ def _groups(fields: Fields, family: Family, layers: int, *, hidden: int) -> tupl
         pairs = list(zip(mixed, feeds, strict=True))
     counted = Counter(pairs)
     return tuple(LayerGroup(count, mixer, feed) for (mixer, feed), count in counted.items())
-
-
-def _block_pairs(fields: Fields, family: Family, *, hidden: int) -> list[tuple[Attention | None, FeedForward | None]]:
-    """A list of single blocks, each mixer paired with the feed-forward block that follows it."""
-    words = block_words(fields)
-    if words is None:
-        fields.missing("hybrid_override_pattern", "layers_block_type", why="which blocks the stack has")
-        return [(None, None)]
-    unknown = sorted(set(words) - {"mamba", "attention", "mlp", "moe"})
-    if unknown:
-        fields.fault("layers_block_type", f"has unknown blocks: {', '.join(unknown[:5])}", "use a profile")
-    fields.raw("hybrid_override_pattern", "layers_block_type", "layer_types", "sliding_window")
-    parts: dict[str, Any] = {}
-    if "mamba" in words:
-        parts["mamba"] = recurrent(fields, family, hidden=hidden)
-    if "attention" in words:
-        parts["attention"] = grouped_attention(fields, family, kind="full", hidden=hidden)
-    if "mlp" in words:
-        parts["mlp"] = dense_feed_forward(fields, family, hidden=hidden)
-    if "moe" in words:
-        parts["moe"] = moe_block(fields, family)
-    pairs: list[tuple[Attention | None, FeedForward | None]] = []
-    for word in words:
-        if word in ("mamba", "attention"):
-            pairs.append((parts[word], None))
-        elif word in parts and pairs and pairs[-1][1] is None:
-            pairs[-1] = (pairs[-1][0], parts[word])
-        elif word in parts:
-            pairs.append((None, parts[word]))
-    return pairs or [(None, None)]
 
 
 def _mtp(fields: Fields, groups: tuple[LayerGroup, ...]) -> tuple[tuple[LayerGroup, ...], int]:

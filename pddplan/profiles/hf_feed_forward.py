@@ -52,7 +52,9 @@ def feed_forwards(fields: Fields, family: Family, layers: int, *, hidden: int) -
     top_k, width = _top_k(fields, layers), _expert_widths(fields, family, layers)
     shared = _shared_widths(fields, family, layers, width=width)
     plain = dense_feed_forward(fields, family, hidden=hidden) if not all(sparse) else None
-    beside = _dense_width(fields, hidden, family) if fields.flag("enable_moe_block") else 0
+    # a dense feed-forward beside the experts: Gemma 4, Grok 2
+    both = fields.flag("enable_moe_block", "residual_moe")
+    beside = _dense_width(fields, hidden, family) if both else 0
     latent = fields.count("moe_latent_size", "routed_expert_hidden_size", default=0, least=0) or None
     bias = family.qkv_bias and not family.narrow_experts  # gpt-oss: experts have biases too
     for i in range(layers):

@@ -16,6 +16,7 @@ _KIND_WORDS: Mapping[str, str] = {
     "global": "full",
     "sparse_attention": "full",
     "indexed_attention": "full",
+    "deepseek_sparse_attention": "full",
     "minimax_m3_sparse": "full",
     "sliding_attention": "window",
     "local": "window",

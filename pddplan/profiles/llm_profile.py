@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from pddplan.domain.llm import (
     Attention,
     CompressedAttention,
+    Convention,
     DenseFeedForward,
     FeedForward,
     GroupedAttention,
@@ -55,9 +56,10 @@ from pddplan.profiles.llm_schema import (
     LayerBody,
     LlmFile,
     MoeBody,
+    PublishedBody,
     RecurrentBody,
 )
-from pddplan.profiles.schema import SourcedPositive, provenance, read
+from pddplan.profiles.schema import provenance, read
 from pddplan.profiles.yaml_source import SourceDocument
 
 if TYPE_CHECKING:
@@ -130,13 +132,21 @@ def llm_of(document: SourceDocument, *, llm_id: str) -> Llm:
         max_context_tokens=body.max_context_tokens,
         published_parameters=_value(file.model.published_parameters),
         published_active_parameters=_value(file.model.published_active_parameters),
+        published_convention=_convention(file.model.published_parameters),
+        published_active_convention=_convention(file.model.published_active_parameters),
         aliases=tuple(file.aliases),
         provenance={key.removeprefix("model."): origin for key, origin in provenance(file).items()},
     )
 
 
-def _value(number: SourcedPositive | None) -> float | None:
+def _value(number: PublishedBody | None) -> float | None:
     return None if number is None else number.value
+
+
+def _convention(number: PublishedBody | None) -> Convention | None:
+    if number is None or number.counts is None:
+        return None
+    return Convention(tuple(number.counts), number.rounded_to or 0.0)
 
 
 def _format(value: str | FormatBody) -> NumberFormat:
@@ -196,7 +206,7 @@ def dump_llm(
     body: dict[str, Any] = {"architecture": _architecture(llm, notes=imported.notes)}
     for key, (value, title) in (published or {}).items():
         sources["card"] = _source("published", title, read_on)
-        body[key] = {"value": value, "source": "card"}
+        body[key] = {"value": value, "source": "card"} | _counted(llm, key)
     counts = {k: v for k, v in imported.assumed.items() if isinstance(v, int) and not isinstance(v, bool) and v > 0}
     if counts:
         sources["class"] = _source("derived", f"defaults of the {llm.family} configuration class", read_on)
@@ -206,6 +216,15 @@ def dump_llm(
         data["aliases"] = list(llm.aliases)
     data |= {"sources": sources, "model": body}
     return header + yaml_source.dump(data)
+
+
+def _counted(llm: Llm, key: str) -> dict[str, Any]:
+    """What a printed number counts, where the model says so."""
+    convention = llm.published_convention if key == "published_parameters" else llm.published_active_convention
+    if convention is None:
+        return {}
+    rounded = {"rounded_to": convention.rounded_to} if convention.rounded_to else {}
+    return {"counts": list(convention.counts)} | rounded
 
 
 def _source(kind: str, title: str, read_on: str | None) -> dict[str, str]:

@@ -276,14 +276,23 @@ class ArchitectureBody(Sourced):
     """Longest context the model is made for."""
 
 
+class PublishedBody(SourcedPositive):
+    """A number of parameters as the maker prints it."""
+
+    counts: list[Literal["embedding", "head", "mtp", "tower"]] | None = None
+    """Parts it counts beside the layers; left out where nobody knows. Say in the note who says so."""
+    rounded_to: Positive | None = None
+    """Unit of its last digit, e.g. 1e9 where whole billions are printed."""
+
+
 class LlmBody(Strict):
     """A model."""
 
     architecture: ArchitectureBody
     """Layers and sizes."""
-    published_parameters: SourcedPositive | None = None
+    published_parameters: PublishedBody | None = None
     """Total parameters as the maker prints them."""
-    published_active_parameters: SourcedPositive | None = None
+    published_active_parameters: PublishedBody | None = None
     """Active parameters as the maker prints them."""
     class_defaults: dict[str, SourcedCount] = Field(default_factory=dict)
     """Fields that the imported config left to its class, with the value taken."""

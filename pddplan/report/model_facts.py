@@ -7,6 +7,7 @@ from typing import Any
 
 from pddplan.domain.llm import (
     CompressedAttention,
+    Convention,
     DenseFeedForward,
     GroupedAttention,
     LatentAttention,
@@ -18,6 +19,7 @@ from pddplan.domain.llm import (
 from pddplan.performance.kv import KvSize, kv_format, kv_size
 from pddplan.performance.parameters import (
     active_parameters,
+    counted_parameters,
     mtp_parameters,
     parameters,
     total_parameters,
@@ -31,6 +33,12 @@ from pddplan.units import GIGA, KIB, MEGA, MIB, TERA
 
 LENGTHS: tuple[int, ...] = tuple(k * KIB for k in (8, 64, 128, 1024))
 """8K, 64K, 128K and 1M tokens, binary as everywhere in the field."""
+ACTIVE_COUNTS = {
+    "in_layers": (),
+    "with_head": ("head",),
+    "with_head_and_embedding": ("head", "embedding"),
+}
+"""Ways in which makers count what a token passes."""
 PARTS = ("attention", "dense", "shared_experts", "experts", "embedding", "head")
 
 
@@ -55,8 +63,15 @@ def model_facts(
         "mtp_parameters": mtp_parameters(llm),
         "total_parameters": total_parameters(llm),
         "active_parameters": active_parameters(llm),
+        "active_parameters_by_count": {
+            word: counted_parameters(llm, parts, active=True) for word, parts in ACTIVE_COUNTS.items()
+        },
         "published_parameters": llm.published_parameters,
         "published_active_parameters": llm.published_active_parameters,
+        "published_counts": {
+            "total": _as_published(llm, llm.published_parameters, llm.published_convention, active=False),
+            "active": _as_published(llm, llm.published_active_parameters, llm.published_active_convention, active=True),
+        },
         "parameters": {part: getattr(count, part) for part in (*PARTS, "router", "norms", "tower")},
         "weight_bytes": weights.resident,
         "weights": {part: {"bytes": getattr(weights, part), "dtype": getattr(formats, part).dtype} for part in PARTS},
@@ -98,8 +113,9 @@ def model_text(llm: Llm, facts: dict[str, Any], *, screen: Screen) -> str:
     paint = screen.paint
     lines = [
         paint.bold(f"{facts['name']}") + f"  ({facts['id']}, {facts['family']})",
-        f"parameters   {_billions(facts['total_parameters'])} in total{_against(facts, 'total')}, "
-        f"{_billions(facts['active_parameters'])} per token{_against(facts, 'active')}",
+        f"parameters   {_billions(facts['total_parameters'])} in total, "
+        f"{_billions(facts['active_parameters'])} per token",
+        *_count_lines(llm, facts, width=screen.width),
         f"weights      {_bytes(facts['weight_bytes'])}  ({_weights_by_dtype(facts)})",
         f"work         {short(facts['flops_per_token'] / GIGA)} GFLOP per token "
         f"(experts {_share(facts, 'experts')}, attention projections {_share(facts, 'attention')}, "
@@ -262,12 +278,43 @@ def _origin_lines(facts: dict[str, Any], *, width: int) -> list[str]:
     return lines
 
 
-def _against(facts: dict[str, Any], which: str) -> str:
-    published = facts["published_parameters" if which == "total" else "published_active_parameters"]
-    if not published:
-        return ""
-    ours = facts["total_parameters" if which == "total" else "active_parameters"]
-    return f" (published {_billions(published)}, {percent(ours / published - 1, signed=True)})"
+def _as_published(
+    llm: Llm, value: float | None, convention: Convention | None, *, active: bool
+) -> dict[str, Any] | None:
+    """A printed number beside ours, counted the maker's way where it is known."""
+    if value is None:
+        return None
+    if convention is None:
+        ours = active_parameters(llm) if active else total_parameters(llm)
+    else:
+        ours = counted_parameters(llm, convention.counts, active=active)
+    step = convention.rounded_to if convention else 0.0
+    return {
+        "value": value,
+        "counts": None if convention is None else ["layers", *convention.counts],
+        "rounded_to": step or None,
+        "ours": ours,
+        "difference": ours / value - 1,
+        "equal_when_rounded": abs(ours - value) <= step / 2,
+    }
+
+
+def _count_lines(llm: Llm, facts: dict[str, Any], *, width: int) -> list[str]:
+    """The usual ways to count active parameters, and what the maker prints, counted as it counts."""
+    lines = []
+    if llm.is_moe:
+        ways = facts["active_parameters_by_count"]
+        text = ", ".join(f"{_billions(value)} {word.replace('_', ' ')}" for word, value in ways.items())
+        lines += paragraph(f"per token: {text}", width=width, indent=" " * 15, first=" " * 13)
+    for which, words in (("total", "in total"), ("active", "per token")):
+        printed = facts["published_counts"][which]
+        if printed is not None:
+            counted = "" if printed["counts"] is None else f" ({', '.join(printed['counts'])})"
+            text = f"published {_billions(printed['value'])} {words}{counted}: "
+            text += f"ours so counted {_billions(printed['ours'])}, {percent(printed['difference'], signed=True)}"
+            text += ", equal when rounded" if printed["equal_when_rounded"] else ""
+            lines += paragraph(text, width=width, indent=" " * 15, first=" " * 13)
+    return lines
 
 
 def _weights_by_dtype(facts: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ from pddplan.performance.parameters import (
     FORMATS,
     active_parameters,
     attention_parameters,
+    counted_parameters,
     feed_forward_parameters,
     main_dtype,
     mtp_parameters,
@@ -120,7 +121,8 @@ def test_compressed_attention_by_hand() -> None:
                 RecurrentKind.MAMBA, heads=128, key_dim=16, value_dim=1, key_heads=1, conv_kernel=4, conv_channels=128,
                 gate_rank=4,
             ),
-            3 * 64 * 128 + 128 * (4 + 32) + 4 * 128 + 128 * 4,
+            # x, z, out; dt rank, B, C; A; dt; convolution
+            3 * 64 * 128 + 128 * (4 + 32) + 128 * 16 + 4 * 128 + 128 * 4,
         ),
     ],
 )  # fmt: skip
@@ -233,3 +235,22 @@ def test_mtp_blocks_are_counted_apart() -> None:
     assert mtp_parameters(drafting) == 2 * (layer + 2 * 64 * 64)
     assert total_parameters(drafting) == total_parameters(llm())
     assert mtp_parameters(llm()) == 0
+
+
+def test_counts_of_makers_by_hand() -> None:
+    """Layers plus what is asked for; a tied head and the table are one; draft blocks and towers only when named."""
+    moe = MoeFeedForward(experts=8, top_k=2, expert_width=32)
+    layer = 4 * 64 * 80 + 64 * 8 + 2 * 64  # q, out, k, v; router; norms
+    expert = 3 * 64 * 32
+    model = llm(feed_forward=moe, count=2)
+    assert counted_parameters(model, (), active=False) == 2 * (layer + 8 * expert) + 64
+    assert counted_parameters(model, (), active=True) == 2 * (layer + 2 * expert) + 64
+    assert counted_parameters(model, ("head",), active=True) == active_parameters(model)
+    assert counted_parameters(model, ("embedding", "head"), active=False) == total_parameters(model)
+    tied = replace(model, tied_embeddings=True, tower_parameters=500)
+    for parts in (("head",), ("embedding",), ("embedding", "head")):
+        assert counted_parameters(tied, parts, active=True) == 2 * (layer + 2 * expert) + 64 + 64_000
+    assert counted_parameters(tied, ("embedding", "tower"), active=False) == total_parameters(tied)
+    drafting = replace(model, mtp=(LayerGroup(1, GQA, moe),))  # type: ignore[arg-type]
+    more = layer + 2 * expert + 2 * 64 * 64
+    assert counted_parameters(drafting, ("mtp",), active=True) - counted_parameters(drafting, (), active=True) == more

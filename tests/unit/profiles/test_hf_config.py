@@ -528,3 +528,84 @@ def test_hostile_text_is_refused_but_never_crashes(text: str) -> None:
         parse_json(text, name="config.json")
     except InputError as error:
         assert error.problems
+
+
+def listed_modules(**algorithms: str) -> dict[str, Any]:
+    """ModelOpt's list of modules, each with an algorithm."""
+    return {
+        "quant_method": "modelopt",
+        "quant_algo": "MIXED_PRECISION",
+        "quantized_layers": {name.replace("__", "."): {"quant_algo": word} for name, word in algorithms.items()},
+    }
+
+
+def test_a_list_of_modules_gives_each_part_its_own_format() -> None:
+    got = formats(
+        DEEPSEEK,
+        **listed_modules(
+            model__layers__0__self_attn__q_proj="MXFP8",
+            model__layers__0__mlp__experts__0__gate_proj="NVFP4",
+            model__layers__0__mlp__shared_experts__gate_proj="FP8",
+            mtp__layers__0__mlp__gate_proj="NVFP4",
+        ),
+    )
+    # what is not on the list stays plain; the draft block says nothing about the model
+    assert (got["attention"], got["experts"], got["shared_experts"], got["dense"]) == ("fp8", "fp4", "fp8", "bf16")
+    assert got["head"] == "bf16"
+
+
+def test_a_list_on_top_of_another_method_leaves_the_rest_to_it() -> None:
+    listed = listed_modules(layers__3__ffn__experts="NVFP4") | {"quant_method": "fp8"}
+    got = formats(DEEPSEEK, **listed)
+    assert (got["attention"], got["experts"], got["dense"]) == ("fp8", "fp4", "fp8")
+
+
+def test_modules_of_two_formats_in_one_part_give_the_mean() -> None:
+    listed = listed_modules(
+        model__layers__0__mlp__up_proj="NVFP4", model__layers__1__mlp__up_proj="FP8", lm_head="NVFP4"
+    )
+    weights = load(LLAMA, quantization_config=listed).llm.weights
+    assert weights.dense.bytes_per_value == pytest.approx((0.5625 + 1) / 2)
+    assert weights.head.dtype == "fp4"
+
+
+def test_groups_with_targets_of_their_own() -> None:
+    eight, four = {"num_bits": 8, "type": "float"}, {"num_bits": 4, "type": "float", "group_size": 16}
+    quantization = {
+        "quant_method": "compressed-tensors",
+        "config_groups": {
+            "a": {"weights": eight, "input_activations": eight, "targets": ["Linear"]},
+            "b": {"weights": four, "input_activations": four, "targets": ["re:.*mlp\\.experts.*"]},
+        },
+        "ignore": ["lm_head", "re:.*self_attn.*"],
+    }
+    got = formats(DEEPSEEK, **quantization)
+    assert (got["attention"], got["dense"], got["experts"], got["head"]) == ("bf16", "fp8", "fp4", "bf16")
+
+
+def test_rules_that_leave_modules_out_of_gptq() -> None:
+    rules: dict[str, Any] = {"-:.*attn.*": {}, "-:.*shared_expert.*": {}, "lm_head": {}}
+    got = formats(DEEPSEEK, quant_method="gptq", bits=4, group_size=128, dynamic=rules)
+    assert (got["attention"], got["shared_experts"], got["experts"]) == ("bf16", "bf16", "int4")
+
+
+def test_spellings_of_methods() -> None:
+    for word in ("auto-round", "intel/auto-round", "auto_round", "gptq_marlin", "awq_marlin"):
+        assert formats(LLAMA, quant_method=word, bits=4, group_size=128)["dense"] == "int4", word
+    groups = {"g": {"weights": {"num_bits": 8, "type": "int"}}}
+    assert formats(LLAMA, quant_method="compressed_tensors", config_groups=groups)["dense"] == "int8"
+
+
+def test_a_file_with_another_models_type_is_known_by_its_class() -> None:
+    grok = LLAMA | {
+        "model_type": "git", "architectures": ["Grok1ForCausalLM"], "num_local_experts": 8, "num_experts_per_tok": 2,
+        "residual_moe": True, "moe_intermediate_size": 512,
+    }  # fmt: skip
+    feed = load(grok).llm.layers[0].feed_forward
+    assert feed.parallel_dense_width == LLAMA["intermediate_size"]  # type: ignore[union-attr]
+    assert any("unknown architecture 'git'" in said for said in refused(LLAMA | {"model_type": "git"}))
+
+
+def test_heads_that_differ_by_layer_are_refused() -> None:
+    said = refused(LLAMA | {"num_attention_heads_per_layer": [8, 16]})
+    assert any("num_attention_heads_per_layer: is set to a list" in line for line in said)

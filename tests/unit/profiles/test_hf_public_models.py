@@ -331,6 +331,51 @@ CLOSE: dict[str, tuple[dict[str, Any], float, float | None]] = {
         7.62 * B,
         None,
     ),
+    "grok-1": (
+        sizes("grok-1", 6144, 32768, 64, 48, 8, 131072, num_experts=8, num_experts_per_tok=2, **TIED),
+        314 * B,
+        86 * B,
+    ),
+    "grok-2": (  # its file carries another model's type, and its class
+        sizes(
+            "git", 8192, 32768, 64, 64, 8, 131072, architectures=["Grok1ForCausalLM"], moe_intermediate_size=16384,
+            num_local_experts=8, num_experts_per_tok=2, residual_moe=True, sliding_window_size=-1, **UNTIED,
+        ),
+        270 * B,
+        115 * B,
+    ),
+    "longcat-flash": (
+        {"model_type": "longcat_flash", "hidden_size": 6144, "ffn_hidden_size": 12288, "num_layers": 28,
+         "num_attention_heads": 64, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64,
+         "qk_nope_head_dim": 128, "v_head_dim": 128, "n_routed_experts": 512, "expert_ffn_hidden_size": 2048,
+         "zero_expert_num": 256, "moe_topk": 12, "vocab_size": 131072, "attention_method": "MLA"},
+        560 * B,
+        27 * B,
+    ),
+    "falcon-h1-34b": (
+        sizes(
+            "falcon_h1", 5120, 21504, 72, 20, 4, 261120, head_dim=128, mamba_d_ssm=4096, mamba_n_heads=32,
+            mamba_d_head=128, mamba_n_groups=2, mamba_d_state=256, mamba_d_conv=4, mamba_expand=2, **UNTIED,
+        ),
+        33.6 * B,
+        None,
+    ),
+    "falcon-mamba-7b": (
+        {"model_type": "falcon_mamba", "hidden_size": 4096, "intermediate_size": 8192, "num_hidden_layers": 64,
+         "state_size": 16, "conv_kernel": 4, "expand": 2, "time_step_rank": 256, "vocab_size": 65024,
+         "tie_word_embeddings": False},
+        7.27 * B,
+        None,
+    ),
+    "dots.llm1": (
+        sizes(
+            "dots1", 4096, 10944, 62, 32, 32, 152064, head_dim=128, n_routed_experts=128, n_shared_experts=2,
+            num_experts_per_tok=6, moe_intermediate_size=1408, first_k_dense_replace=1, moe_layer_freq=1,
+            max_window_layers=62, sliding_window=None, use_sliding_window=False, **UNTIED,
+        ),
+        142 * B,
+        14 * B,
+    ),
     "mpt-30b": (
         {"model_type": "mpt", "d_model": 7168, "n_layers": 48, "n_heads": 64, "vocab_size": 50432,
          "expansion_ratio": 4, "max_seq_len": 8192},
@@ -377,6 +422,10 @@ def test_parameter_count_is_within_two_percent_of_the_published_one(name: str) -
         ("minimax-text-01", 2 * 10 * 8 * 128 * 2, 70 * 64 * 128 * 128 * 4),
         ("jamba-v0.1", 2 * 4 * 8 * 128 * 2, 28 * (8192 * 16 * 4 + 8192 * 3 * 2)),
         ("granite-4.0-h-small", 2 * 4 * 8 * 128 * 2, 36 * (128 * 64 * 128 * 4 + (8192 + 2 * 128) * 3 * 2)),
+        ("longcat-flash", 56 * 576 * 2, 0),
+        ("grok-2", 2 * 64 * 8 * 128 * 2, 0),
+        ("falcon-mamba-7b", 0, 64 * (8192 * 16 * 4 + 8192 * 3 * 2)),
+        ("falcon-h1-34b", 2 * 72 * 4 * 128 * 2, 72 * (4096 * 256 * 4 + (4096 + 2 * 2 * 256) * 3 * 2)),
         ("exaone-4-32b", 2 * 16 * 8 * 128 * 2, 2 * 48 * 8 * 128 * 2 * 4096),
     ],
 )

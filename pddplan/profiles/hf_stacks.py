@@ -1,0 +1,79 @@
+"""Stacks that are not one mixer and one feed-forward per layer: lists of blocks, parallel branches, shortcuts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from pddplan.domain.llm import Attention, FeedForward
+from pddplan.profiles.hf_attention import grouped_attention, latent
+from pddplan.profiles.hf_families import Family
+from pddplan.profiles.hf_feed_forward import dense_feed_forward, moe_block
+from pddplan.profiles.hf_fields import Fields
+from pddplan.profiles.hf_layers import block_words
+from pddplan.profiles.hf_recurrent import recurrent
+
+Pairs: TypeAlias = list[tuple[Attention | None, FeedForward | None]]
+
+
+def block_pairs(fields: Fields, family: Family, layers: int, *, hidden: int) -> Pairs:
+    """A list of single blocks (Nemotron-H), each mixer paired with the feed-forward block that follows it."""
+    del layers  # the list itself says how many
+    words = block_words(fields)
+    if words is None:
+        fields.missing("hybrid_override_pattern", "layers_block_type", why="which blocks the stack has")
+        return [(None, None)]
+    unknown = sorted(set(words) - {"mamba", "attention", "mlp", "moe"})
+    if unknown:
+        fields.fault("layers_block_type", f"has unknown blocks: {', '.join(unknown[:5])}", "use a profile")
+    fields.raw("hybrid_override_pattern", "layers_block_type", "layer_types", "sliding_window")
+    parts: dict[str, Any] = {}
+    if "mamba" in words:
+        parts["mamba"] = recurrent(fields, family, hidden=hidden)
+    if "attention" in words:
+        parts["attention"] = grouped_attention(fields, family, kind="full", hidden=hidden)
+    if "mlp" in words:
+        parts["mlp"] = dense_feed_forward(fields, family, hidden=hidden)
+    if "moe" in words:
+        parts["moe"] = moe_block(fields, family)
+    pairs: Pairs = []
+    for word in words:
+        if word in ("mamba", "attention"):
+            pairs.append((parts[word], None))
+        elif word in parts and pairs and pairs[-1][1] is None:
+            pairs[-1] = (pairs[-1][0], parts[word])
+        elif word in parts:
+            pairs.append((None, parts[word]))
+    return pairs or [(None, None)]
+
+
+def parallel_pairs(fields: Fields, family: Family, layers: int, *, hidden: int) -> Pairs:
+    """Attention and state space side by side in every layer (Falcon-H1): two entries, run one after the other."""
+    mixer = recurrent(fields, family, hidden=hidden)
+    attention = grouped_attention(fields, family, kind="full", hidden=hidden)
+    feed = dense_feed_forward(fields, family, hidden=hidden)
+    return [(attention, None), (mixer, feed)] * layers
+
+
+def shortcut_pairs(fields: Fields, family: Family, layers: int, *, hidden: int) -> Pairs:
+    """Two attentions and two dense feed-forwards per layer, with experts beside the second (LongCat-Flash).
+
+    Of the experts that a token chooses, those that do nothing ("zero experts") cost nothing: the mean number of
+    real ones counts.
+    """
+    attention = latent(fields, family, kind="full", hidden=hidden, own=True, indexer=None)
+    dense = dense_feed_forward(fields, family, hidden=hidden)
+    experts = moe_block(fields, family)
+    idle = fields.count("zero_expert_num", default=0, least=0)
+    real = max(round(experts.top_k * experts.experts / (experts.experts + idle)), 1)
+    beside = replace(experts, top_k=real, parallel_dense_width=dense.width)
+    return [(attention, dense), (attention, beside)] * layers
+
+
+STACKS: Mapping[str, Callable[..., Pairs]] = {
+    "blocks": block_pairs,
+    "parallel": parallel_pairs,
+    "shortcut": shortcut_pairs,
+}
+"""By ``Family.pattern``."""
