@@ -1,5 +1,5 @@
 """Result files of load-test clients: vLLM, SGLang, aiperf and genai-perf, guidellm, inference-perf, genai-bench,
-LLMServingSim and MLPerf; each becomes one or more BenchmarkRun in seconds and tokens.
+LLMServingSim and llm-d; each becomes one or more BenchmarkRun in seconds and tokens.
 
 No client writes which chips it talked to: the user must say. Everything else is taken from the file or refused.
 """
@@ -10,21 +10,26 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from pddplan.domain.plan import Shape
 from pddplan.errors import InputError, Problem
 from pddplan.files import read_text
 from pddplan.performance.benchmark_aiperf import from_csv, from_requests, from_summary
-from pddplan.performance.benchmark_run import SECONDS_PER, BenchmarkRun, number
+from pddplan.performance.benchmark_reports import (
+    from_genai_bench,
+    from_guidellm,
+    from_inference_perf,
+    from_llmd,
+    from_serving_sim,
+    refuse_mlperf,
+)
+from pddplan.performance.benchmark_run import SATURATED_SHARE, BenchmarkRun, number
 from pddplan.performance.measurement import Measurement
 from pddplan.units import MS_PER_S
 
 MAX_FILE_BYTES = 64_000_000
 LARGEST_NUMBER = 1e15
-SATURATED_SHARE = 0.9
-"""A stage that reaches less than this share of the rate asked for was overloaded: its waiting says nothing of speed."""
 SAME_TPOT_SHARE = 0.1
 """Means of ratios and ratios of means differ; beyond this share the client's TPOT is not per token."""
 
@@ -35,28 +40,45 @@ def read_benchmark(path: Path) -> list[BenchmarkRun]:
     Raises:  InputError for unreadable files, unknown layouts, and files without any usable run.
     """
     text = read_text(path, limit=MAX_FILE_BYTES)
-    readers: tuple[Callable[[str, str], list[BenchmarkRun] | None], ...] = (_from_json, from_csv, _from_mlperf)
-    for reader in readers:
+    refuse_mlperf(text, str(path))
+    for reader in (_from_json, from_csv):
         runs = reader(text, str(path))
         if runs is not None:
-            usable = [_completed(_plausible(run)) for run in runs]
-            if not usable:
-                raise InputError(
-                    Problem(
-                        what="no completed request in this file",
-                        fix="give a run in which requests succeeded",
-                        where=str(path),
-                    )
-                )
-            return usable
+            return _usable(runs, str(path))
     raise InputError(
         Problem(
             what="this is not a result file of a client we know",
             fix="give a result of vllm bench serve, sglang.bench_serving, aiperf, genai-perf, guidellm, "
-            "inference-perf, genai-bench, LLMServingSim or MLPerf, or a table in the schema of docs/validation.md",
+            "inference-perf, genai-bench, llm-d or LLMServingSim, or a table in the schema of docs/validation.md",
             where=str(path),
         )
     )
+
+
+def runs_of_records(records: Sequence[Any], where: str) -> list[BenchmarkRun]:
+    """Runs in records already parsed, say from YAML.
+
+    Raises:  InputError as read_benchmark.
+    """
+    runs = _of_records(records, where)
+    if runs is None:
+        raise InputError(
+            Problem(
+                what="this is not a report of a client that writes YAML",
+                fix="give a benchmark report of llm-d, or a result file as JSON or CSV",
+                where=where,
+            )
+        )
+    return _usable(runs, where)
+
+
+def _usable(runs: Sequence[BenchmarkRun], where: str) -> list[BenchmarkRun]:
+    usable = [_completed(_plausible(run)) for run in runs]
+    if not usable:
+        raise InputError(
+            Problem(what="no completed request in this file", fix="give a run in which requests succeeded", where=where)
+        )
+    return usable
 
 
 def measurements_of(
@@ -132,10 +154,22 @@ def _completed(run: BenchmarkRun) -> BenchmarkRun:
 
 
 def _from_json(text: str, where: str) -> list[BenchmarkRun] | None:
-    records = _json_records(text)
+    return _of_records(_json_records(text), where)
+
+
+def _of_records(records: Sequence[Any], where: str) -> list[BenchmarkRun] | None:
     if not records or not all(isinstance(r, Mapping) for r in records):
         return None
     first = records[0]
+    for fits, what in _OTHER_RESULTS:
+        if fits(first):
+            raise InputError(
+                Problem(
+                    what=what,
+                    fix="give the run as rows of a table in the schema of docs/validation.md, or a serving benchmark",
+                    where=where,
+                )
+            )
     for fits, reader in _JSON_LAYOUTS:
         if fits(first):
             try:
@@ -164,13 +198,6 @@ def _json_records(text: str) -> list[Any]:
                     return []
         return records
     return whole if isinstance(whole, list) else [whole]
-
-
-def _need(value: Any, name: str) -> float:
-    found = number(value)
-    if found is None:
-        raise ValueError(f"{name} is {value!r}")
-    return found
 
 
 # --- vLLM and SGLang --------------------------------------------------------------------------------------------
@@ -224,142 +251,6 @@ def _ms(record: Mapping[str, Any], *names: str) -> float | None:
     return None if value is None else value / MS_PER_S
 
 
-# --- guidellm, inference-perf, genai-bench, LLMServingSim ------------------------------------------------------------
-
-
-def _guidellm(records: Sequence[Mapping[str, Any]], where: str) -> list[BenchmarkRun]:
-    report = records[0]
-    version = report["metadata"].get("version")
-    if version != 2:
-        raise ValueError(f"metadata.version is {version!r}; only version 2 is read")
-    runs = []
-    for index, bench in enumerate(report["benchmarks"]):
-        metrics = bench["metrics"]
-
-        def mean(name: str, metrics: Mapping[str, Any] = metrics) -> float | None:
-            part = (metrics.get(name) or {}).get("successful") or {}
-            return number(part.get("mean"))
-
-        count = number((metrics.get("request_totals") or {}).get("successful")) or 0
-        inputs, outputs = mean("prompt_token_count"), mean("output_token_count")
-        if inputs is None or outputs is None:
-            continue
-        itl, ttft = mean("inter_token_latency_ms"), mean("time_to_first_token_ms")
-        runs.append(
-            BenchmarkRun(
-                client="guidellm",
-                where=f"{where}: benchmark {index + 1}",
-                input_tokens=inputs,
-                output_tokens=outputs,
-                tpot_s=itl / MS_PER_S if itl else None,
-                ttft_s=ttft / MS_PER_S if ttft else None,
-                rate_rps=mean("requests_per_second"),
-                latency_s=mean("request_latency"),
-                in_flight=mean("request_concurrency"),
-                requests=int(count),
-            )
-        )
-    return runs
-
-
-def _inference_perf(records: Sequence[Mapping[str, Any]], where: str) -> list[BenchmarkRun]:
-    runs = []
-    for r in records:
-        done, load = r["successes"], r["load_summary"]
-        count = int(_need(done["count"], "successes.count"))
-        if count <= 0:
-            continue
-        if "latency" not in done:
-            raise ValueError("no latencies: this is the server-side (prometheus) twin, give the lifecycle file")
-        latency = done["latency"]
-        rate = _need(done["throughput"]["requests_per_sec"], "requests_per_sec")
-        asked = number(load.get("requested_rate"))
-        achieved = number(load.get("achieved_rate")) or rate
-        tpot = number((latency.get("time_per_output_token") or {}).get("mean"))
-        ttft = number((latency.get("time_to_first_token") or {}).get("mean"))
-        residence = _need(latency["request_latency"]["mean"], "request_latency.mean")
-        overloaded = asked is not None and min(achieved, rate) < SATURATED_SHARE * asked
-        runs.append(
-            BenchmarkRun(
-                client="inference-perf",
-                where=where,
-                input_tokens=_need(done["prompt_len"]["mean"], "prompt_len.mean"),
-                output_tokens=_need(done["output_len"]["mean"], "output_len.mean"),
-                tpot_s=tpot,
-                ttft_s=ttft,
-                rate_rps=rate,
-                latency_s=residence,
-                in_flight=max(achieved * residence, 1.0),
-                requests=count,
-                remark=f"overloaded: {min(achieved, rate):.3g} of {asked:g} requests/s" if overloaded else "",
-            )
-        )
-    return runs
-
-
-def _genai_bench(records: Sequence[Mapping[str, Any]], where: str) -> list[BenchmarkRun]:
-    runs = []
-    for r in records:
-        total = r["aggregated_metrics"]
-        stats = total["stats"]
-        unit = str(total.get("_time_unit") or r.get("_time_unit") or "s")
-        scale = SECONDS_PER.get(unit, 1.0)
-        runs.append(
-            BenchmarkRun(
-                client="genai-bench",
-                where=where,
-                input_tokens=_need(stats["num_input_tokens"]["mean"], "num_input_tokens"),
-                output_tokens=_need(stats["num_output_tokens"]["mean"], "num_output_tokens"),
-                tpot_s=_need(stats["tpot"]["mean"], "tpot") * scale,
-                ttft_s=_need(stats["ttft"]["mean"], "ttft") * scale,
-                rate_rps=number(total.get("requests_per_second")),
-                in_flight=number(total.get("num_concurrency")),
-                closed_loop=number(total.get("num_concurrency")) is not None,
-                requests=int(number(total.get("num_completed_requests")) or 1),
-            )
-        )
-    return runs
-
-
-def _serving_sim(records: Sequence[Mapping[str, Any]], where: str) -> list[BenchmarkRun]:
-    ttfts, tpots, inputs, outputs, spans = [], [], [], [], []
-    for r in records:
-        queued, first, last = (float(r[k]) for k in ("queued_ts", "first_token_ts", "last_token_ts"))
-        tokens = float(r["output_toks"])
-        ttfts.append(first - queued)
-        inputs.append(float(r["input_toks"]))
-        outputs.append(tokens)
-        spans.append((queued, last))
-        if tokens > 1:
-            tpots.append((last - first) / (tokens - 1))
-    span = max(end for _, end in spans) - min(start for start, _ in spans)
-    return [
-        BenchmarkRun(
-            client="LLMServingSim",
-            where=where,
-            input_tokens=fmean(inputs),
-            output_tokens=fmean(outputs),
-            tpot_s=fmean(tpots) if tpots else None,
-            ttft_s=fmean(ttfts),
-            rate_rps=len(spans) / span,
-            in_flight=max(sum(end - start for start, end in spans) / span, 1.0),
-            requests=len(spans),
-        )
-    ]
-
-
-def _from_mlperf(text: str, where: str) -> list[BenchmarkRun] | None:
-    if "MLPerf Results Summary" not in text:
-        return None
-    raise InputError(
-        Problem(
-            what="an MLPerf summary does not say how long prompts and answers were",
-            fix="give the same run as a row of a table in the schema of docs/validation.md",
-            where=where,
-        )
-    )
-
-
 def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda record: all(name in record for name in names)
 
@@ -368,11 +259,28 @@ _JSON_LAYOUTS: tuple[
     tuple[Callable[[Mapping[str, Any]], bool], Callable[[Sequence[Mapping[str, Any]], str], list[BenchmarkRun]]],
     ...,
 ] = (
-    (_has("load_summary", "successes"), _inference_perf),
-    (_has("benchmarks", "metadata"), _guidellm),
-    (_has("aggregated_metrics"), _genai_bench),
-    (_has("input_toks", "output_toks", "first_token_ts"), _serving_sim),
+    (_has("load_summary", "successes"), from_inference_perf),
+    (_has("benchmarks"), from_guidellm),
+    (_has("version", "results", "scenario"), from_llmd),
+    (_has("aggregated_metrics"), from_genai_bench),
+    (_has("input_toks", "output_toks", "first_token_ts"), from_serving_sim),
     (_has("metadata", "metrics"), from_requests),
     (lambda r: "request_rate" in r and ("backend" in r or "mean_ttft_ms" in r), _serving),
     (lambda r: "request_latency" in r or isinstance(r.get("records"), Mapping), from_summary),
 )
+
+_OTHER_RESULTS: tuple[tuple[Callable[[Mapping[str, Any]], bool], str], ...] = (
+    (
+        _has("elapsed_time", "tokens_per_second", "num_requests"),
+        "a result of vllm bench throughput does not say how long prompts and answers were",
+    ),
+    (
+        _has("avg_latency", "percentiles"),
+        "a result of vllm bench latency does not say batch, prompt and answer lengths",
+    ),
+    (
+        _has("prefill_latency", "batch_size", "input_len"),
+        "a result of sglang.bench_one_batch is no load test; its passes are rows of their own",
+    ),
+)
+"""Results that are known, and what they lack."""

@@ -10,6 +10,8 @@ from pddplan.units import MS_PER_S, NS_PER_S, US_PER_S
 
 SECONDS_PER = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1 / MS_PER_S, "us": 1 / US_PER_S, "ns": 1 / NS_PER_S}
 """Seconds in the units that clients write."""
+SATURATED_SHARE = 0.9
+"""A stage that reaches less than this share of the rate asked for was overloaded: its waiting says nothing of speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,14 @@ def number(value: Any) -> float | None:
     except OverflowError:
         return None
     return found if math.isfinite(found) and found >= 0 else None
+
+
+def need(value: Any, name: str) -> float:
+    """A number that a file must have.
+
+    Raises:  ValueError where it is none.
+    """
+    found = number(value)
+    if found is None:
+        raise ValueError(f"{name} is {value!r}")
+    return found

@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pddplan.domain.plan import Shape
-from pddplan.errors import InputError
-from pddplan.performance.benchmark_files import measurements_of, read_benchmark
+from pddplan.errors import InputError, Problem
+from pddplan.performance.benchmark_files import measurements_of, read_benchmark, runs_of_records
+from pddplan.performance.benchmark_run import BenchmarkRun
 from pddplan.performance.measurement import Measurement, read_measurements
 from pddplan.performance.own_fit import OwnFit
 from pddplan.performance.own_fit import calibrate as fit_own
+from pddplan.profiles import yaml_source
 from pddplan.profiles.catalog import ProfileCatalog
 from pddplan.profiles.efficiency_profile import dump_overlay, engine_of
 from pddplan.units import MS_PER_S
 
 LONGEST_HEADER = 10_000
+MOST_REASONS = 3
+"""Runs whose refusal is told one by one when none is left."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +70,7 @@ def calibrate(
             said.append(f"{path}: {len(rows)} rows, {len(kept)} of {wanted_llm.id} on {wanted_chip.id}")
             measurements += kept
             continue
-        for run in read_benchmark(path):
+        for run in _runs(path):
             said.append(
                 f"{run.where}: {run.client}{f' ({run.llm})' if run.llm else ''}, {run.requests} requests, "
                 f"{run.input_tokens:.0f} tokens in, {run.output_tokens:.0f} out, "
@@ -86,6 +90,15 @@ def calibrate(
                 weights_dtype=weights_dtype,
                 kv_dtype=kv_dtype,
             )
+    refused = [line for line in said if ": not used: " in line or ": not read: " in line]
+    if not measurements and refused:
+        more = f" (and {len(refused) - MOST_REASONS} more)" if len(refused) > MOST_REASONS else ""
+        raise InputError(
+            Problem(
+                what="no measurement can be used for a fit: " + "; ".join(refused[:MOST_REASONS]) + more,
+                fix="give runs of one instance with TPOT or throughput, token counts and concurrency, below saturation",
+            )
+        )
     found = fit_own(measurements, catalog)
     numbers = {n.name: (_short(n.after), _short(n.low), _short(n.high)) for n in found.numbers if n.told}
     dates = sorted({m.date for m in found.used if m.date})
@@ -98,6 +111,13 @@ def calibrate(
         date=dates[-1] if dates else datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d"),
     )
     return Calibration(fit=found, read=tuple(said), overlay=overlay, chip=wanted_chip.id, stack=found.base.name)
+
+
+def _runs(path: Path) -> list[BenchmarkRun]:
+    """Runs of a result file; reports may be YAML, too."""
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return runs_of_records([yaml_source.load(path).data], str(path))
+    return read_benchmark(path)
 
 
 def _short(value: float) -> float:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pddplan.domain.plan import Shape
 from pddplan.errors import InputError
-from pddplan.performance.benchmark_files import measurements_of, read_benchmark
+from pddplan.performance.benchmark_files import measurements_of, read_benchmark, runs_of_records
 from pddplan.performance.benchmark_run import BenchmarkRun
 
 VLLM = {
@@ -129,9 +129,90 @@ def test_inference_perf_stage(tmp_path: Path) -> None:
         read(tmp_path, stage)
 
 
-def test_guidellm_version_is_checked(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only version 2"):
-        read(tmp_path, {"metadata": {"version": 1}, "benchmarks": []})
+def guidellm(version: int | None, **bench: Any) -> dict[str, Any]:
+    def mean(value: float) -> dict[str, Any]:
+        return {"successful": {"mean": value}}
+
+    metrics = {
+        "requests_per_second": mean(2.0), "request_concurrency": mean(4.0), "request_latency": mean(2.0),
+        "prompt_token_count": mean(500), "output_token_count": mean(101), "time_to_first_token_ms": mean(100.0),
+        "inter_token_latency_ms": mean(19.0),
+    }  # fmt: skip
+    report: dict[str, Any] = {"benchmarks": [{"metrics": metrics | bench.pop("metrics", {}), **bench}]}
+    return report if version is None else report | {"metadata": {"version": version}}
+
+
+def test_guidellm_layouts(tmp_path: Path) -> None:
+    """The first releases wrote no version and counted requests elsewhere; unknown versions are refused."""
+    counts = {"metrics": {"request_totals": {"successful": 60}}}
+    older = {"run_stats": {"requests_made": {"successful": 60}}}
+    for report in (guidellm(2, **counts), guidellm(1, **older), guidellm(None, **older)):
+        (run,) = read(tmp_path, report)
+        assert (run.requests, run.input_tokens, run.in_flight) == (60, 500, 4.0)
+        assert run.tpot_s == pytest.approx(0.019)
+    with pytest.raises(InputError, match="versions 1 and 2 are read"):
+        read(tmp_path, guidellm(3, **counts))
+
+
+def llmd(*, version: str = "0.2.1", replicas: int = 1, units: str = "s/token") -> dict[str, Any]:
+    latency = {
+        "time_to_first_token": {"mean": 0.1, "units": "s"},
+        "time_per_output_token": {"mean": 0.01, "units": units},
+        "request_latency": {"mean": 1.09, "units": "s"},
+    }
+    requests = {"total": 500, "failures": 10, "input_length": {"mean": 800}, "output_length": {"mean": 100}}
+    total = {"latency": latency, "requests": requests, "throughput": {"request_rate": {"mean": 5.0}}}
+    engine = {"standardized": {"kind": "inference_engine", "replicas": replicas}}
+    return {
+        "version": version,
+        "results": {"request_performance": {"aggregate": total}},
+        "scenario": {"stack": [engine, {"standardized": {"kind": "router", "replicas": 3}}]},
+    }
+
+
+def test_reports_of_llmd(tmp_path: Path) -> None:
+    (run,) = read(tmp_path, llmd())
+    assert (run.client, run.requests, run.input_tokens, run.output_tokens, run.remark) == ("llm-d", 490, 800, 100, "")
+    assert run.tpot_s == pytest.approx(0.01)
+    assert run.ttft_s == pytest.approx(0.1)
+    assert run.in_flight == pytest.approx(5 * 1.09)
+    (slow,) = read(tmp_path, llmd(units="ms/token"))
+    assert "latencies say 10.00 ms" in slow.corrected
+    (several,) = read(tmp_path, llmd(replicas=2))
+    assert "2 engine instances" in several.remark  # not a run of one instance: told, not used
+    with pytest.raises(InputError, match="versions 0.2 are read"):
+        read(tmp_path, llmd(version="0.1"))
+    with pytest.raises(InputError, match="is in 'minutes'"):
+        read(tmp_path, llmd(units="minutes"))
+    assert runs_of_records([llmd()], "report.yaml")[0].where == "report.yaml"
+    with pytest.raises(InputError, match="not a report of a client that writes YAML"):
+        runs_of_records([{"api": {}}], "config.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MLPerf Results Summary\nMean First Token latency (ns) : 50000000\nMean Time per Output Token (ns) : 8000000",
+        ':::MLLOG {"key": "result_first_token_mean_latency_ns", "value": 50000000}\n'
+        ':::MLLOG {"key": "result_time_to_output_token_mean", "value": 8000000}',
+    ],
+)
+def test_mlperf_logs_are_refused_with_what_they_say(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"how long the prompts were \(it says TTFT 0.05 s, TPOT 8 ms\)"):
+        read(tmp_path, text, "mlperf_log.txt")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"elapsed_time": 1, "num_requests": 2, "tokens_per_second": 3}, "vllm bench throughput"),
+        ({"avg_latency": 1, "latencies": [1], "percentiles": {}}, "vllm bench latency"),
+        ({"run_name": "x", "batch_size": 1, "input_len": 10, "prefill_latency": 0.1}, "sglang.bench_one_batch"),
+    ],
+)
+def test_offline_results_are_refused_by_name(tmp_path: Path, content: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        read(tmp_path, content)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "nonsense", '{"a": 1}', "[1, 2]", "null", '"text"'])
