@@ -29,6 +29,8 @@ from pddplan.optimize.repair import bigger_fleet, fewer_requests, smaller_fleet
 from pddplan.optimize.solver import Solved, SolveStatus, solve
 from pddplan.optimize.starts import MOST_STARTS, single_path_plans
 
+INTERRUPTED = "interrupted"
+"""Status of a search that Ctrl-C ended."""
 _DINKELBACH_STEPS = 12
 _NODES_PER_REPAIR = 5
 """Repairing costs more than a node: after the first nodes only every so many."""
@@ -108,7 +110,7 @@ class Search:
         except KeyboardInterrupt:
             if self.best is None:
                 raise
-            status = "interrupted"
+            status = INTERRUPTED
             if self._current is not None:
                 self._push(*self._current)
         if self._hit_limit and status == "optimal":

@@ -59,7 +59,7 @@ def find(
     if isinstance(found, Found):
         return found
     if not found.proven:
-        raise SolverError(found.why, fix="raise --time-limit, or allow fewer kinds of chips")
+        raise SolverError(found.why, fix="raise --time-limit, or allow fewer kinds of chips, or one topology at a time")
     if not relax:
         raise InfeasibleError(found.why)
     raise infeasible(found, problem, chosen, objective=objective, limits=limits, shapes=shapes)

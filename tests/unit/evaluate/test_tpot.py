@@ -86,3 +86,16 @@ def test_percentiles_and_coverage_agree(mean_s: float, spread_s: float, quicker:
     if abs(covered - 0.9) > 1e-6:
         assert (covered > 0.9) == (found.p90 <= limit_s * (1 + 1e-8))
     assert found.p50 <= found.p90 <= found.p99
+
+
+def test_many_classes_of_any_spread_have_finite_percentiles() -> None:
+    """Sums over 64 classes differ in their last digit by how they are added up; that must not read as 'never'."""
+    draw = np.random.default_rng(7)
+    output = draw.uniform(50.0, 2000.0, 64)
+    for _ in range(200):
+        mean_s = np.full(64, draw.uniform(0.01, 0.05))
+        one = replace(result(np.zeros(64), np.zeros(64)), tpot_s=mean_s, decode_spread_s=draw.uniform(0.0, 20.0, 64))
+        found = tpot_percentiles(
+            [replace(one, tpot_most_s=np.full(64, math.inf))], draw.random((1, 64)), output_tokens=output
+        )
+        assert found.p50 <= found.p90 <= found.p99 < math.inf

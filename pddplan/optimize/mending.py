@@ -1,0 +1,151 @@
+"""From a plan that the evaluator finds wanting to one that keeps every promise there, step by step.
+
+The program's numbers hold for an assumed mix of traffic; here each step is judged by the one evaluator itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pddplan.domain.outcome import Outcome
+from pddplan.domain.plan import Plan
+from pddplan.evaluate.evaluate import evaluate
+from pddplan.optimize.judge import Candidate, Judge
+from pddplan.optimize.points import Points
+from pddplan.optimize.solution import plan_of
+
+STEPS = 24
+STEP_DIVISOR = 12
+"""Large pools grow by this part of themselves at a time; what was too much is taken back."""
+BACK_OFF = (0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.88, 0.83, 0.77, 0.7, 0.6, 0.5)
+"""Shares of the rate tried where the rate is free."""
+WORST = 1e3
+"""Most that one broken promise counts, as a multiple of what was promised."""
+LOAD_TOLERANCE = 0.01
+"""How far the evaluated load of a pool may lie beyond its ceiling: mixes settle to this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """A candidate, its plan as the evaluator sees it, and by how much it falls short (0 = keeps all)."""
+
+    candidate: Candidate
+    outcome: Outcome
+    short: float
+
+
+def judged(points: Points, candidate: Candidate, *, topology: str, detail: bool = True) -> Judged:
+    """Evaluate a candidate. Promises must hold without the instances and lines that stand in reserve."""
+    plan = _plan(points, candidate, topology)
+    outcome = evaluate(points.problem, plan, detail=detail)
+    bare = _without_reserves(points, plan)
+    seen = outcome if bare == plan else evaluate(points.problem, bare, cost=outcome.cost, detail=False)
+    return Judged(candidate, outcome, shortfall(points, seen))
+
+
+def shortfall(points: Points, outcome: Outcome) -> float:
+    """By how much promises and ceilings are missed, each as a fraction of what was promised; 0 when all hold."""
+    missed = sum(min(abs(broken.predicted / broken.promised - 1.0), WORST) for broken in outcome.violations)
+    ceiling = {option.id: option.max_utilization for option in points.data.pools}
+    for load in outcome.pools:
+        over = load.utilization - min(ceiling.get(load.pool, 1.0) + LOAD_TOLERANCE, 1.0)
+        missed += max(over, 0.0)
+    return missed
+
+
+def mended(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:
+    """The plan with more instances or thicker lines, or fewer requests where the rate is free; None in vain."""
+    bigger = _grown(points, wanting, topology=topology, deadline=deadline)
+    if bigger is not None:
+        return _trimmed(points, bigger, topology=topology, deadline=deadline)
+    judge = Judge(points)
+    data = points.data
+    if data.min_rate_rps < data.max_rate_rps:
+        candidate = wanting.candidate
+        for share in BACK_OFF:
+            if candidate.rate_rps * share < data.min_rate_rps or time.perf_counter() > deadline:
+                break
+            slower = judge.priced(candidate.instances, candidate.taken, candidate.flow * share)
+            tried = judged(points, slower, topology=topology, detail=False)
+            if tried.short <= 0:
+                return tried
+    return None
+
+
+def _grown(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:
+    judge = Judge(points)
+    current = wanting
+    for _ in range(STEPS):
+        if current.short <= 0:
+            return current
+        best, most = None, 0.0
+        for larger in (*_more_instances(judge, current.candidate), *_thicker_lines(judge, current.candidate)):
+            if time.perf_counter() > deadline:
+                return None
+            if judge.within_limits(larger):
+                tried = judged(points, larger, topology=topology, detail=False)
+                price = max(larger.monthly_cost - current.candidate.monthly_cost, 1e-6 * larger.monthly_cost, 1e-6)
+                if (current.short - tried.short) / price > most:
+                    best, most = tried, (current.short - tried.short) / price
+        if best is None:
+            return None
+        current = best
+    return current if current.short <= 0 else None
+
+
+def _more_instances(judge: Judge, candidate: Candidate) -> Iterator[Candidate]:
+    for pool_id, count in candidate.instances.items():
+        if count > 0:
+            counts = {**candidate.instances, pool_id: count + 1 + count // STEP_DIVISOR}
+            yield judge.priced(counts, candidate.taken, candidate.flow)
+
+
+def _thicker_lines(judge: Judge, candidate: Candidate) -> Iterator[Candidate]:
+    options = {option.id: option for option in judge.model.data.lines}
+    for taken in candidate.taken:
+        now = options[taken]
+        thicker = [
+            o for o in options.values() if o.line == now.line and o.capacity_bytes_per_s > now.capacity_bytes_per_s
+        ]
+        if thicker:
+            option = min(thicker, key=lambda o: (o.capacity_bytes_per_s, o.id))
+            lines = tuple(option.id if o == taken else o for o in candidate.taken)
+            yield judge.priced(candidate.instances, lines, candidate.flow)
+
+
+def _trimmed(points: Points, kept: Judged, *, topology: str, deadline: float) -> Judged:
+    """Take instances away while all promises hold; dearest instances first."""
+    judge, current = Judge(points), kept
+    for pool in sorted(points.data.pools, key=lambda p: (-p.monthly_cost_per_instance, p.id)):
+        while current.candidate.instances.get(pool.id, 0) > 1 and time.perf_counter() < deadline:
+            now = current.candidate
+            fewer = {**now.instances, pool.id: now.instances[pool.id] - 1}
+            tried = judged(points, judge.priced(fewer, now.taken, now.flow), topology=topology, detail=False)
+            if tried.short > 0:
+                break
+            current = tried
+    return current
+
+
+def _plan(points: Points, candidate: Candidate, topology: str) -> Plan:
+    return plan_of(
+        candidate,
+        points.data,
+        topology=topology,
+        pools=points.pools,
+        paths=points.paths,
+        batches={p.id: points.batch(p.id) for p in points.pools if p.id in points.mix.decode},
+    )
+
+
+def _without_reserves(points: Points, plan: Plan) -> Plan:
+    """The plan with what is counted on only: no spare instances, and of each bundle the lines that work."""
+    reserve = {option.id: option.redundant_instances for option in points.data.pools}
+    working = {(o.line, o.gbps, o.count): o.working for o in points.data.lines}
+    pools = tuple(replace(pool, instances=pool.instances - reserve.get(pool.id, 0)) for pool in plan.pools)
+    lines = tuple(replace(taken, count=working[taken.line, taken.gbps, taken.count]) for taken in plan.lines)
+    if pools == plan.pools and lines == plan.lines:
+        return plan
+    return replace(plan, pools=pools, lines=lines)
