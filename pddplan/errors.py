@@ -80,8 +80,17 @@ class InfeasibleError(PddplanError):
 
     exit_code = EXIT_INFEASIBLE
 
-    def __init__(self, what: str, *, conflicts: Sequence[str] = (), relaxations: Sequence[Relaxation] = ()) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        conflicts: Sequence[str] = (),
+        relaxations: Sequence[Relaxation] = (),
+        joint: Sequence[Relaxation] = (),
+    ) -> None:
         self.what, self.conflicts, self.relaxations = what, tuple(conflicts), tuple(relaxations)
+        self.joint = tuple(joint)
+        """Relaxations that help only together: the smallest set (see optimize.elastic for what counts as small)."""
         super().__init__(what)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # nothing that takes time stands above ``main``: an interrupt
     from collections.abc import Callable, Sequence
     from types import FrameType
 
-    from pddplan.errors import PddplanError
+    from pddplan.errors import PddplanError, Relaxation
 
     Handler = Callable[[int, FrameType | None], None]
 
@@ -101,10 +101,17 @@ def message(error: PddplanError) -> str:
         lines += [f"  conflict: {conflict}" for conflict in error.conflicts]
         if error.relaxations:
             lines.append("  any one of these makes it possible:")
-        for r in error.relaxations:
-            lines.append(f"    {r.limit}: {r.asked:.4g} -> {r.needed:.4g} {r.unit}   ({r.hint})")
+        lines += [_relaxed(r) for r in error.relaxations]
+        if error.joint:
+            lines.append("  all of these together make it possible (the smallest set: each counts 1, plus the fraction")
+            lines.append("  of what was asked by which it is relaxed):")
+        lines += [_relaxed(r) for r in error.joint]
         return "\n".join(lines)
     return f"error: {error}"
+
+
+def _relaxed(r: Relaxation) -> str:
+    return f"    {r.limit}: {r.asked:.4g} -> {r.needed:.4g} {r.unit}   ({r.hint})"
 
 
 def main() -> None:

@@ -76,6 +76,28 @@ def cost_expression(data: ProgramData, variables: Variables) -> pulp.LpAffineExp
     return pulp.LpAffineExpression(terms)
 
 
+def chips_held(
+    data: ProgramData, v: Variables, *, site: str | None = None, chip: str | None = None
+) -> pulp.LpAffineExpression:
+    """Chips of a kind at a site, or of all kinds and sites; spares included."""
+    import pulp
+
+    own = [pool for pool in data.pools if (site is None or pool.site == site) and (chip is None or pool.chip == chip)]
+    return pulp.LpAffineExpression([t for pool in own for t in _chips(v, pool)])
+
+
+def power_drawn(data: ProgramData, v: Variables, site: str) -> pulp.LpAffineExpression:
+    """Power at the meter of a site [kW]."""
+    import pulp
+
+    terms = []
+    for pool in data.pools:
+        if pool.site == site:
+            per_chip_kw = pool.power_kw_per_instance / pool.chips_per_instance
+            terms += [(variable, chips * per_chip_kw) for variable, chips in _chips(v, pool)]
+    return pulp.LpAffineExpression(terms)
+
+
 def _traffic(data: ProgramData, v: Variables) -> pulp.LpAffineExpression:
     """Gigabytes per second over lines, and a little for each relay instance kept busy."""
     import pulp
@@ -204,15 +226,12 @@ def coverage(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
 
 def inventory(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
     """A site holds no more chips of a kind than it has, nor the plan more than allowed in all."""
-    import pulp
-
     for (site, chip), limit in data.chip_limits.items():
-        terms = [t for pool in data.pools if (pool.site, pool.chip) == (site, chip) for t in _chips(v, pool)]
-        if terms:
-            program += pulp.LpAffineExpression(terms) <= limit, f"inventory_{name(site)}_{name(chip)}"
+        held = chips_held(data, v, site=site, chip=chip)
+        if held:
+            program += held <= limit, f"inventory_{name(site)}_{name(chip)}"
     if data.max_chips is not None:
-        terms = [t for pool in data.pools for t in _chips(v, pool)]
-        program += pulp.LpAffineExpression(terms) <= data.max_chips, "max_chips"
+        program += chips_held(data, v) <= data.max_chips, "max_chips"
 
 
 def owned_chips(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
@@ -229,16 +248,10 @@ def owned_chips(program: pulp.LpProblem, data: ProgramData, v: Variables) -> Non
 
 def power(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
     """A site draws no more power than it is connected for."""
-    import pulp
-
     for site, limit_kw in data.power_limits_kw.items():
-        terms = []
-        for pool in data.pools:
-            if pool.site == site:
-                per_chip_kw = pool.power_kw_per_instance / pool.chips_per_instance
-                terms += [(variable, chips * per_chip_kw) for variable, chips in _chips(v, pool)]
-        if terms:
-            program += pulp.LpAffineExpression(terms) <= limit_kw, f"power_{name(site)}"
+        drawn = power_drawn(data, v, site)
+        if drawn:
+            program += drawn <= limit_kw, f"power_{name(site)}"
 
 
 def budget(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:

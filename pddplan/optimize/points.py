@@ -51,6 +51,8 @@ class Points:
     """Score that no plan of all candidates exceeds (those left out before included); inf = nothing was left out."""
     considered: tuple[Pool, ...] = ()
     """Every pool that no other one beats in everything, of which ``pools`` are those looked at."""
+    rows: tuple[PromiseRow, ...] = ()
+    """What coverage is asked for; those of the problem if none are given."""
     cut: bool = False
     """Time ran out before a bound: only the cheapest pools are looked at."""
     _by_id: dict[str, Pool] = field(default_factory=dict)
@@ -63,9 +65,9 @@ class Points:
     _small_plans: list[Plan] = field(default_factory=list)
     _allowed: list[Array] = field(default_factory=list)
     _caps: dict[str, tuple[int, float]] = field(default_factory=dict)
-    _rows: tuple[PromiseRow, ...] = ()
 
     def __post_init__(self) -> None:
+        self.rows = self.rows or rows_of(self.problem)
         self._by_id = {pool.id: pool for pool in self.pools}
         nothing = np.zeros((0, self.problem.workload.classes.count))
         for path in self.paths:
@@ -138,9 +140,7 @@ class Points:
         )
 
     def _coverage(self, result: PathResult) -> dict[str, Array]:
-        if not self._rows:
-            self._rows = rows_of(self.problem)
-        return row_coverage(self._rows, result, self.problem.workload.classes.output_tokens)
+        return row_coverage(self.rows, result, self.problem.workload.classes.output_tokens)
 
     def _work(self, path: Path, result: PathResult) -> dict[str, Array]:
         """Instance-seconds that one request of each class asks of each pool (utilization = sum / instances)."""

@@ -169,6 +169,7 @@ def infeasible_json(error: InfeasibleError) -> dict[str, Any]:
         "message": error.what,
         "conflicts": list(error.conflicts),
         "relaxations": finite(to_plain(error.relaxations)),
+        "joint_relaxations": finite(to_plain(error.joint)),
     }
 
 

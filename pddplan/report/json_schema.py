@@ -194,13 +194,15 @@ _PLAN = {
     ),
 }
 
+_RELAXATION = _object({"limit": _TEXT, "asked": _MAYBE, "needed": _MAYBE, "unit": _TEXT, "hint": _TEXT})
 _INFEASIBLE = {
     "schema": {"const": SCHEMA},
     "pddplan_version": _TEXT,
     "status": {"const": "infeasible"},
     "message": _TEXT,
     "conflicts": _list(_TEXT),
-    "relaxations": _list(_object({"limit": _TEXT, "asked": _MAYBE, "needed": _MAYBE, "unit": _TEXT, "hint": _TEXT})),
+    "relaxations": _about(_list(_RELAXATION), "Any one of them gives a plan."),
+    "joint_relaxations": _about(_list(_RELAXATION), "All of them together give a plan."),
 }
 
 
