@@ -66,7 +66,7 @@ def token_cost(
     References:  configiq10
     """
     _share("context_share", context_share)
-    weights = [_input_share(item, aggregated_prefill_share) for item in cost.items]
+    weights = [input_share(item, aggregated_prefill_share=aggregated_prefill_share) for item in cost.items]
     priced = [(item.monthly_cost, share) for item, share in zip(cost.items, weights, strict=True) if share is not None]
     paid = math.fsum(amount for amount, _ in priced)
     input_part = math.fsum(amount * share for amount, share in priced)
@@ -82,7 +82,16 @@ def token_cost(
     )
 
 
-def _input_share(item: CostItem, aggregated_prefill_share: float | None) -> float | None:
+def input_share(item: CostItem, *, aggregated_prefill_share: float | None) -> float | None:
+    """Share of a cost item that input tokens cause; the rest is caused by output tokens.
+
+    Formula:     P, line: 1;  RLD, MD: 0;  AGG: share of busy time that is prefill;  else none of its own
+    Parameters:  item; aggregated_prefill_share, needed for items of aggregated pools
+    Returns:     [fraction], None for credits and idle chips, which move both sides alike
+    Raises:      DomainError if the share is outside [0, 1], or missing for an aggregated pool.
+    Holds when:  a pool is paid for by what it does.
+    References:  configiq10
+    """
     if item.role in (Role.PREFILL, ROLE_LINE):
         return 1.0
     if item.role in (Role.RELAY, Role.DECODE):

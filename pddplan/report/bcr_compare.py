@@ -68,15 +68,20 @@ def _table(found: BcrComparison, screen: Screen) -> list[str]:
         Column("P90", right=True, importance=1),
         Column("P99", right=True, importance=1),
         Column("TPOT", right=True, importance=4),
-        Column("/M in", right=True, importance=3),
-        Column("/M cached", right=True, importance=5),
-        Column("/M out", right=True, importance=3),
+        Column("missed/M", right=True, importance=3),
+        Column("cached/M", right=True, importance=5),
+        Column("out/M", right=True, importance=3),
         Column("", importance=1),
     ]
     rows = [_row(entry, found) for entry in found.entries if entry.outcome is not None]
     if not rows:
         return []
-    return [*title("SIDE BY SIDE", screen), *table(columns, rows, width=screen.width, paint=screen.paint)]
+    shown = table(columns, rows, width=screen.width, paint=screen.paint)
+    per_token = ("missed/M", "cached/M", "out/M")
+    if not any(name in shown[0] for name in per_token):
+        return [*title("SIDE BY SIDE", screen), *shown]
+    key = f"/M: {found.currency} per million tokens of missed input, cached input, output"
+    return [*title("SIDE BY SIDE", screen), *shown, *bullets([key], screen, dim=True, indent="")]
 
 
 def _row(entry: Entry, found: BcrComparison) -> list[str]:
@@ -118,8 +123,8 @@ def _break_evens(found: BcrComparison, screen: Screen) -> list[str]:
     texts = break_even_sentences(found.break_evens, found)
     if not texts:
         return []
-    head = title(f"BREAK-EVEN   {found.break_evens.plan} against {found.baseline}, both plans kept", screen)
-    return head + bullets(texts, screen)
+    head = f"BREAK-EVEN   what would make {found.break_evens.plan} as good as {found.baseline}, both plans kept"
+    return title(head, screen) + bullets(texts, screen)
 
 
 def break_even_sentences(points: BreakEvens, found: BcrComparison) -> list[str]:

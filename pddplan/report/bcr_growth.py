@@ -10,7 +10,7 @@ from typing import Any
 from pddplan import __version__
 from pddplan.report.bcr_parts import bullets, joined, title
 from pddplan.report.csv_costs import safe_text
-from pddplan.report.numbers import count, money, percent, plain_text, seconds, short
+from pddplan.report.numbers import amount, count, money, percent, plain_text, quantity, seconds, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.studies.growth_path import GrowthStudy
 
@@ -36,7 +36,8 @@ def verdict(study: GrowthStudy) -> str:
     saved = study.rent_only_present_cost - cost
     if math.isfinite(saved) and saved > 0.005 * cost:
         text += f", {money(saved, study.currency)} less than renting all of it"
-    return f"{text}. Nothing bought ever stands idle."
+    buys = any(row.owned > 0 for row in study.monthly_rows)
+    return f"{text}. Nothing bought ever stands idle." if buys else f"{text}. Everything is rented."
 
 
 def _verdict(study: GrowthStudy, screen: Screen) -> list[str]:
@@ -70,7 +71,7 @@ def _quarters(study: GrowthStudy, screen: Screen) -> list[str]:
                 *(count(pool.instances) for pool in outcome.plan.pools),
                 count(sum(pool.chips for pool in outcome.plan.pools)),
                 lines or "-",
-                short(outcome.cost.monthly_total),
+                amount(outcome.cost.monthly_total),
                 short(outcome.bcr),
                 seconds(outcome.ttft.p90),
                 seconds(outcome.ttft.p99),
@@ -99,10 +100,10 @@ def _changes(study: GrowthStudy, screen: Screen) -> list[str]:
                 [
                     str(row.month),
                     plain_text(row.kind),
-                    count(row.bought) if row.bought else "",
-                    short(row.owned) if row.owned else "",
-                    short(row.rented) if row.rented else "",
-                    short(row.cash),
+                    count(row.bought) if row.bought and row.owned else "",
+                    quantity(row.owned) if row.owned else "",
+                    quantity(row.rented) if row.rented else "",
+                    amount(row.cash),
                     plain_text(row.note),
                 ]
             )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pddplan.domain.outcome import Outcome
 from pddplan.optimize.explanation import Alternative, Explanation, Marginal
 from pddplan.report.json_plan import finite
-from pddplan.report.numbers import count, short
+from pddplan.report.numbers import count, percent, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
+from pddplan.report.verdict import SAME, whole_instances
+
+RATE_LEVER = "rate"
+"""How an explanation calls more traffic."""
 
 
 def render(found: Explanation, screen: Screen) -> str:
@@ -20,22 +25,32 @@ def render(found: Explanation, screen: Screen) -> str:
     lines.append(paint.bold("What binds"))
     rows = [[b.limit, short(b.used), short(b.available), b.unit] for b in outcome.binding]
     columns = [Column("limit", importance=0), Column("used", right=True), Column("of", right=True), Column("unit")]
-    lines += table(columns, rows, width=width, paint=paint) or ["  nothing is used to 97 % of its limit"]
+    lines += table(columns, rows, width=width, paint=paint) or paragraph(
+        whole_instances(outcome) or "nothing is used to its limit", width=width, indent="    ", first="  "
+    )
     lines += ["", paint.bold("What one more would buy")]
     columns = [Column("lever", importance=0), Column("change"), Column("effect", importance=0)]
     rows = [[m.lever, m.change, effect(m, currency)] for m in found.marginals]
     lines += table(columns, rows, width=width, paint=paint)
+    better = [other for other in found.runners_up if (other.cost_ratio or 0.0) <= -SAME]
+    if better:
+        lines += ["", paint.bold("Better than this plan")]
+        lines += _listed(better, currency=currency, width=width, fleets=True)
     lines += ["", paint.bold("Nearly as good")]
-    for other in found.runners_up:
-        lines += paragraph(
-            f"{other.name}: {_against(other, currency)}; {_fleet(other.outcome)}", width=width, indent="  "
-        )
-    if not found.runners_up:
-        lines.append("  no other fleet comes near")
-    lines += ["", paint.bold("Why not another topology")]
-    for other in found.topologies:
-        lines += paragraph(f"{other.name}: {_against(other, currency)}", width=width, indent="  ")
+    alike = [other for other in found.runners_up if other not in better]
+    lines += _listed(alike, currency=currency, width=width, fleets=True) or ["  no other fleet comes near"]
+    lines += ["", paint.bold("Other topologies, each at its best")]
+    lines += _listed(found.topologies, currency=currency, width=width)
     return "\n".join(lines) + "\n"
+
+
+def _listed(others: Sequence[Alternative], *, currency: str, width: int, fleets: bool = False) -> list[str]:
+    """One wrapped item per alternative, with its pools where asked for."""
+    said = [
+        f"{other.name}: {_against(other, currency)}" + (f"; {_fleet(other.outcome)}" if fleets else "")
+        for other in others
+    ]
+    return [line for text in said for line in paragraph(text, width=width, indent="    ", first="  ")]
 
 
 def effect(marginal: Marginal, currency: str) -> str:
@@ -45,6 +60,8 @@ def effect(marginal: Marginal, currency: str) -> str:
     if marginal.rate_change_rps is not None:
         gained = marginal.rate_change_rps
         return f"buys {short(gained)} req/s" if gained > 0 else "buys nothing: it does not bind"
+    if not marginal.cost_change and marginal.lever == RATE_LEVER:
+        return "costs nothing more: the same fleet carries it"
     if not marginal.cost_change:
         return "changes nothing: it does not bind"
     verb = "saves" if marginal.cost_change < 0 else "costs"
@@ -103,7 +120,7 @@ def _against(other: Alternative, currency: str) -> str:
     if other.outcome is None:
         return f"no plan ({other.why_not})"
     ratio = other.cost_ratio or 0.0
-    how = "costs the same" if abs(ratio) < 5e-3 else f"costs {abs(ratio):.1%} {'more' if ratio > 0 else 'less'}"
+    how = "costs the same" if abs(ratio) < SAME else f"costs {percent(abs(ratio))} {'more' if ratio > 0 else 'less'}"
     return f"{how} ({count(other.outcome.cost.monthly_total)} {currency} a month)"
 
 

@@ -7,17 +7,29 @@ from collections.abc import Sequence
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Role
 from pddplan.report import page
+from pddplan.report.assumptions import of_plan, of_sites
 from pddplan.report.html_studies import (
     bathtub_section,
     first_token_chart,
     sensitivity_section,
     simulation_section,
 )
-from pddplan.report.numbers import count, money, percent, quantity, seconds, short
+from pddplan.report.latencies import TOUCHING, latencies
+from pddplan.report.legend import key, unit_price
+from pddplan.report.numbers import amount, count, money, percent, quantity, seconds, short
 from pddplan.report.page import Arrow, Box, text
 from pddplan.report.page_charts import Spot
 from pddplan.report.proof import proof
-from pddplan.report.verdict import chips_in, compare, second_site, weakest_basis
+from pddplan.report.verdict import (
+    chips_in,
+    compare,
+    next_step,
+    promises_made,
+    second_site,
+    shown_plans,
+    weakest_basis,
+    whole_instances,
+)
 from pddplan.sizing import Sizing
 from pddplan.studies.in_full import Studies, studies_of
 from pddplan.units import MONTHS_PER_YEAR
@@ -69,8 +81,9 @@ def head(sizing: Sizing) -> str:
     outcome, inputs = sizing.outcome, sizing.inputs
     currency = outcome.cost.currency
     kept = outcome.keeps_promises
+    within = "within all promises" if promises_made(sizing) else "with no promise to keep"
     words = (
-        f"{count(chips_in(outcome))} chips serve {short(outcome.plan.rate_rps)} requests per second within all promises"
+        f"{count(chips_in(outcome))} chips serve {short(outcome.plan.rate_rps)} requests per second {within}"
         if kept
         else "Promises broken: " + ", ".join(v.limit for v in outcome.violations)
     )
@@ -78,26 +91,32 @@ def head(sizing: Sizing) -> str:
         page.card("cost a month", money(outcome.cost.monthly_total, currency)),
         page.card("BCR", short(outcome.bcr), f"req/s per 1,000 {currency} a month"),
         page.card("TTFT P50 / P90 / P99", " / ".join(seconds(t) for t in _three(outcome))),
-        page.card("TPOT mean", seconds(outcome.tpot_s)),
+        page.card(*_tpot(outcome)),
     ]
     base = sizing.baseline
     difference = compare(outcome, base) if base is not None and base is not outcome else None
     if difference is not None:
         tone = "good" if difference.wins else "" if difference.ties else "bad"
-        gain = percent(difference.bcr_gain, signed=True)
+        gain = "the same" if difference.ties else percent(difference.bcr_gain, signed=True)
         saved = money(abs(difference.yearly_saving), currency)
-        note = f"saves {saved} a year" if difference.wins else f"splitting loses: {saved} a year dearer"
-        note = "splitting brings nothing" if difference.ties else note
+        note = f"saves {saved} a year" if difference.wins else f"splitting this way loses: {saved} a year dearer"
+        note = "splitting this way brings nothing" if difference.ties else note
         cards.insert(1, page.card("BCR against the aggregated baseline", gain, note, tone))
     names = f"{inputs.workload.name} · {inputs.llm.name} · {inputs.sites.name} · topology {outcome.plan.topology}"
     title = f'<h1 class="{"good" if kept else "bad"}">{text(words)}</h1>'
-    said = second_site(outcome, sizing.one_site)
+    said = " ".join(filter(None, (second_site(outcome, sizing.one_site), next_step(sizing))))
     title += f"<p>{text(said)}</p>" if said else ""
     return f'<header>{title}<p class="soft">{text(names)}</p><div class="cards">{"".join(cards)}</div></header>'
 
 
 def _three(outcome: Outcome) -> tuple[float, float, float]:
     return outcome.ttft.p50, outcome.ttft.p90, outcome.ttft.p99
+
+
+def _tpot(outcome: Outcome) -> tuple[str, str]:
+    if outcome.tpot is None:
+        return "TPOT mean", seconds(outcome.tpot_s)
+    return "TPOT P90", seconds(outcome.tpot.p90)
 
 
 def topology(outcome: Outcome) -> str:
@@ -151,7 +170,7 @@ def pools(outcome: Outcome) -> str:
         reason = (load.batch_cap_reason or "") if load else ""
         rows.append([pool.site, pool.role, pool.chip, chips, pool.shape, busy, cap, reason, wait])
     heads = ("site", "role", "chip", "chips = replicas × each", "shape", "busy", "batch", "capped by", "wait P99")
-    return page.table(heads, rows, right=(3, 5, 6, 8))
+    return page.table(heads, rows, right=(3, 5, 6, 8)) + f'<p class="soft">{text(key(outcome))}</p>'
 
 
 def latency(sizing: Sizing, pairs: Sequence[tuple[float, float]], simulated: Sequence[tuple[float, float]]) -> str:
@@ -163,20 +182,17 @@ def latency(sizing: Sizing, pairs: Sequence[tuple[float, float]], simulated: Seq
             limit,
             q,
             f"P{q * 100:g} promised {seconds(limit)}",
-            "good" if predicted[q] <= limit * (1 + 1e-9) else "bad",
+            "good" if predicted[q] <= limit * (1 + TOUCHING) else "bad",
         )
         for q, limit in promises.ttft().items()
     ]
-    rows = []
-    for q, value in predicted.items():
-        limit = promises.ttft().get(q)
-        kept = "" if limit is None else ("kept" if value <= limit * (1 + 1e-9) else "BROKEN")
-        rows.append([f"P{q * 100:g}", seconds(value), seconds(limit), kept])
-    rows.append(["mean", seconds(outcome.ttft.mean), "-", ""])
+    rows = [[row.name, seconds(row.predicted_s), seconds(row.promised_s), row.verdict] for row in latencies(sizing)]
     drawing = first_token_chart(pairs, simulated, spots=spots) if pairs else ""
     notes = "".join(f'<p class="soft">{text(n)}</p>' for n in outcome.notes if n.startswith("TTFT counts"))
-    listing = page.table(("TTFT", "predicted", "promised", ""), rows, right=(1, 2))
-    caption = "<figcaption>Dots are promises: the curve must pass above them.</figcaption>"
+    listing = page.table(("", "predicted", "promised", ""), rows, right=(1, 2))
+    words = "Share of requests whose first token is out by then."
+    words += " Dots are promises: the curve must pass above them." if spots else ""
+    caption = f"<figcaption>{words}</figcaption>"
     return (f"<figure>{drawing}{caption}</figure>" if drawing else "") + listing + notes
 
 
@@ -189,30 +205,26 @@ def cost(outcome: Outcome) -> str:
         for i in paid.items
     ]
     rows = [
-        [i.site, i.role, i.item, quantity(i.quantity), i.unit, short(i.unit_price), short(i.monthly_cost), i.source]
+        [i.site, i.role, i.item, quantity(i.quantity), unit_price(i), amount(i.monthly_cost), i.source]
         for i in paid.items
     ]
-    heads = ("site", "role", "item", "quantity", "unit", "unit price", f"{paid.currency} a month", "source")
-    yearly = money(total * MONTHS_PER_YEAR, paid.currency)
-    words = f"<p>{text(money(total, paid.currency))} a month, {text(yearly)} a year.</p>"
+    heads = ("site", "role", "item", "quantity", "unit price", f"{paid.currency} a month", "source")
+    monthly, yearly = (f"{amount(value)} {paid.currency}" for value in (total, total * MONTHS_PER_YEAR))
+    words = f"<p>{text(monthly)} a month, {text(yearly)} a year.</p>"
     drawing = page.bars(shares, label="Share of each item in the monthly cost")
-    return f"{words}<figure>{drawing}</figure>{page.table(heads, rows, right=(3, 5, 6))}"
+    return f"{words}<figure>{drawing}</figure>{page.table(heads, rows, right=(3, 4, 5))}"
 
 
 def comparison(sizing: Sizing) -> str:
     """The plan beside what it must be compared with."""
     plan = sizing.outcome
-    columns = [("this plan", plan)]
-    if sizing.baseline is not None and sizing.baseline is not plan:
-        columns.append(("best aggregated plan", sizing.baseline))
-    if sizing.cold is not None:
-        columns.append(("if no token were cached", sizing.cold))
+    columns = shown_plans(sizing)
     if len(columns) == 1:
         return "".join(f"<p>{text(remark)}</p>" for remark in sizing.remarks)
     currency = plan.cost.currency
     rows = [
         ["chips", *(count(chips_in(o)) for _, o in columns)],
-        [f"{currency} a month", *(short(o.cost.monthly_total) for _, o in columns)],
+        [f"{currency} a month", *(amount(o.cost.monthly_total) for _, o in columns)],
         ["BCR", *(short(o.bcr) for _, o in columns)],
         ["TTFT P90", *(seconds(o.ttft.p90) for _, o in columns)],
         ["TTFT P99", *(seconds(o.ttft.p99) for _, o in columns)],
@@ -223,7 +235,10 @@ def comparison(sizing: Sizing) -> str:
 
 def _binding(outcome: Outcome) -> str:
     rows = [[b.limit, *_used(b.used, b.available, b.unit), b.marginal or ""] for b in outcome.binding]
-    return page.table(("limit", "used", "available", "one more would"), rows, right=(1, 2)) if rows else ""
+    if not rows:
+        said = whole_instances(outcome)
+        return f"<p>{text(said[:1].upper() + said[1:])}.</p>" if said else ""
+    return page.table(("limit", "used", "available", "one more would"), rows, right=(1, 2))
 
 
 def _used(used: float, available: float, unit: str) -> tuple[str, str]:
@@ -249,7 +264,5 @@ def _certainty(sizing: Sizing, asked: Sequence[str]) -> str:
 
 
 def _assumptions(sizing: Sizing) -> str:
-    items = sorted(sizing.outcome.assumptions, key=lambda i: -i.basis)
-    rows: list[list[object]] = [[i.name, i.value, i.range or "", i.basis.label, i.source] for i in items]
-    rows += [[name, "", "", "", origin] for name, origin in sorted(sizing.inputs.sites.provenance.items())]
+    rows = [[i.name, i.value, i.range, i.basis, i.source] for i in (*of_plan(sizing), *of_sites(sizing))]
     return page.table(("number", "value", "range", "basis", "source"), rows) if rows else ""

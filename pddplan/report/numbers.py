@@ -8,6 +8,12 @@ from pddplan.units import MEGA, MS_PER_S
 
 SIGNIFICANT_DIGITS = 3
 PERCENT = 100
+NO_TIME_S = 1e-9
+"""Times below a nanosecond are none: what a formula leaves of a wait that never happens."""
+NO_SHARE = 1e-6
+"""Shares below one in a million are none: no estimate here is that fine."""
+WHOLE_AMOUNT = 100
+"""From here on amounts are listed to the unit, so that a column of them adds up."""
 
 
 def short(value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
@@ -41,7 +47,7 @@ def percent(fraction: float | None, *, signed: bool = False) -> str:
     """A share as per cent: ``6.2 %``, ``97 %``, with sign ``+34 %``."""
     if fraction is None or not math.isfinite(fraction):
         return "-"
-    value = fraction * PERCENT
+    value = fraction * PERCENT if abs(fraction) >= NO_SHARE else 0.0
     shown = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
     if float(shown) == 0:
         shown = "0"
@@ -54,7 +60,9 @@ def seconds(value_s: float | None) -> str:
         return "-"
     if math.isinf(value_s):
         return "never"
-    if 0 < abs(value_s) < 0.9995:
+    if abs(value_s) < NO_TIME_S:
+        return "0 s"
+    if abs(value_s) < 0.9995:
         return f"{short(value_s * MS_PER_S)} ms"
     return f"{short(value_s)} s"
 
@@ -64,6 +72,11 @@ def money(value: float, currency: str) -> str:
     if math.isfinite(value) and abs(value) >= 10 * MEGA:
         return f"{short(value / MEGA)} million {currency}"
     return f"{short(value)} {currency}"
+
+
+def amount(value: float) -> str:
+    """An amount in a list that must add up: ``65,875``, small ones as ``1.88``."""
+    return count(value) if math.isfinite(value) and abs(value) >= WHOLE_AMOUNT else short(value)
 
 
 def bar(fraction: float, width: int, *, full: str = "█", empty: str = "░") -> str:

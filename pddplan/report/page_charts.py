@@ -47,12 +47,38 @@ class Axis:
     ticks: Sequence[float] = ()
 
     def marks(self) -> Sequence[float]:
-        return self.ticks or [self.low + (self.high - self.low) * i / 5 for i in range(6)]
+        return self.ticks or round_marks(self.low, self.high)
 
     def place(self, value: float, start: float, length: float) -> float:
         """Where a value stands; what lies beyond the ends is drawn at them."""
         width = (self.high - self.low) or 1.0
         return start + length * (min(max(value, self.low), self.high) - self.low) / width
+
+
+_ROUND_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_INTERVALS = 6
+"""At most so many intervals between marks."""
+
+
+def round_marks(low: float, high: float) -> list[float]:
+    """Round numbers from low to high, as people would mark an axis: ``0, 5, 10, 15, 20``.
+
+    Formula:     multiples of the smallest of 1, 2, 2.5, 5 x 10**k that leaves at most six intervals
+    Parameters:  low, high, ends of the axis
+    Returns:     list of marks within the ends; both ends where they leave nothing between them
+    Raises:      nothing.
+    Holds when:  always
+    References:  definition
+    """
+    width = high - low
+    if not (math.isfinite(width) and width > 0):
+        return [low, high]
+    power = 10.0 ** math.floor(math.log10(width / _INTERVALS)) if width / _INTERVALS > 0 else 0.0
+    step = next((s * power for s in _ROUND_STEPS if width / _INTERVALS <= s * power * (1 + 1e-9)), 0.0)
+    if not (math.isfinite(step) and step > 0):
+        return [low, high]
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [n * step for n in range(first, last + 1)] if last - first <= 2 * _INTERVALS else [low, high]
 
 
 def chart(lines: Sequence[Line], *, x: Axis, y: Axis, label: str, spots: Sequence[Spot] = ()) -> str:

@@ -95,11 +95,20 @@ def _agreement(rows: Sequence[Row]) -> str:
     if "optimistic" in marks:
         judgement = "the plan promises less waiting than requests will see"
     elif "off" in marks:
-        above = all(row.closed_form > row.simulated.value for row in known if row.mark == "off")
-        judgement = "the plan is on the safe side" if above else "the two disagree"
+        off = [row for row in known if row.mark == "off"]
+        names = ", ".join(row.quantity.removeprefix("TTFT ") for row in off)
+        safe = all(row.closed_form > row.simulated.value for row in off)
+        judgement = f"at {names} the plan is on the safe side" if safe else f"the two disagree at {names}"
+        judgement += ", elsewhere no difference beyond chance" if "within margin" in marks else ""
     else:
         judgement = "they agree" if marks == {"ok"} else "no difference beyond chance"
-    return f"TTFT by closed form against simulation: {errors}; {judgement}."
+    return f"TTFT by closed form against simulation: {errors}; {judgement}.{_inside(rows)}"
+
+
+def _inside(rows: Sequence[Row]) -> str:
+    """Stages whose wait the closed form underestimates although the whole may look right."""
+    below = [f"{row.group} ({row.quantity})" for row in rows if row.group != EVERYONE and row.mark == "optimistic"]
+    return f" Waits underestimated inside: {', '.join(below)}." if below else ""
 
 
 def _promises(checks: Sequence[PromiseCheck], *, width: int, paint: Paint, margin: str) -> list[str]:

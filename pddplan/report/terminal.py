@@ -6,15 +6,29 @@ from collections.abc import Callable, Sequence
 
 from pddplan.domain.outcome import Outcome, PoolLoad
 from pddplan.domain.plan import Pool, Role
-from pddplan.domain.workload import PROMISE_KINDS, Promise
-from pddplan.report.numbers import bar, count, money, percent, plain_text, quantity, seconds, short
+from pddplan.report.assumptions import of_plan
+from pddplan.report.latencies import Latency, latencies
+from pddplan.report.legend import key, unit_price
+from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, quantity, seconds, short
 from pddplan.report.proof import proof
 from pddplan.report.text_table import MAX_WIDTH, MIN_WIDTH, Column, Paint, paragraph, table
-from pddplan.report.verdict import chips_in, compare, cost_of_line, cost_of_pool, second_site, weakest_basis
+from pddplan.report.verdict import (
+    chips_in,
+    compare,
+    cost_of_line,
+    cost_of_pool,
+    next_step,
+    promises_made,
+    second_site,
+    weakest_basis,
+    whole_instances,
+)
 from pddplan.sizing import Sizing
 from pddplan.units import MONTHS_PER_YEAR
 
 BAR_CELLS = 10
+NOTABLE_HITS = 0.005
+"""Below this share of input tokens in the cache there is nothing to lose by having none."""
 ROLE_ORDER = (Role.AGGREGATED, Role.PREFILL, Role.RELAY, Role.DECODE)
 _ASCII = str.maketrans({"█": "#", "░": ".", "×": "x", "→": ">", "·": "-", "…": "~"})
 
@@ -25,6 +39,7 @@ def render(sizing: Sizing, *, width: int, paint: Paint | None = None, ascii_only
     paint = paint or Paint()
     sections: list[Callable[[Sizing, int, Paint], list[str]]] = [
         _verdict,
+        _moves,
         _pools,
         _lines,
         _routing,
@@ -54,7 +69,8 @@ def _verdict(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     total = money(outcome.cost.monthly_total, currency)
     served = f"{short(outcome.plan.rate_rps)} req/s"
     if outcome.keeps_promises:
-        what = f"PLAN ({outcome.plan.topology}): {count(chips_in(outcome))} chips serve {served} within all promises"
+        within = "within all promises" if promises_made(sizing) else "with no promise to keep"
+        what = f"PLAN ({outcome.plan.topology}): {count(chips_in(outcome))} chips serve {served} {within}"
         lines += [paint.bold(line) for line in paragraph(f"{what}, for {total} a month.", width=width)]
     else:
         broken = ", ".join(v.limit for v in outcome.violations)
@@ -63,7 +79,7 @@ def _verdict(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     bcr = f"BCR {short(outcome.bcr)} req/s per 1,000 {currency} a month"
     tone = paint.good if _wins(sizing) else paint.warn
     lines += [tone(line) for line in paragraph(bcr + _against(sizing), width=width)]
-    said = second_site(outcome, sizing.one_site)
+    said = " ".join(filter(None, (second_site(outcome, sizing.one_site), next_step(sizing))))
     return lines + (paragraph(said, width=width) if said else [])
 
 
@@ -84,14 +100,33 @@ def _against(sizing: Sizing) -> str:
     if difference is None:
         return f"; the {shown} serves nothing within the promises."
     if difference.ties:
-        return f", the same as the {shown}: splitting brings nothing here."
+        return f", the same as the {shown}: splitting this way brings nothing."
     money_text = money(abs(difference.yearly_saving), outcome.cost.currency)
     if difference.wins:
         return f", {percent(difference.bcr_gain, signed=True)} over the {shown}: saves {money_text} a year."
     return (
-        f", {percent(difference.bcr_gain, signed=True)} against the {shown}. SPLITTING LOSES HERE: "
-        f"it costs {money_text} a year more; try --topology any."
+        f", {percent(difference.bcr_gain, signed=True)} against the {shown}. SPLITTING THIS WAY LOSES: "
+        f"it costs {money_text} a year more."
     )
+
+
+def _moves(sizing: Sizing, width: int, paint: Paint) -> list[str]:
+    if sizing.moves is None:
+        return []
+    if not sizing.moves:
+        return [paint.bold("MOVES   none: the fleet stays as it is")]
+    columns = [
+        Column("", importance=0),
+        Column("before", right=True, importance=0),
+        Column("after", right=True, importance=0),
+        Column("change", right=True, importance=0),
+        Column("", importance=1),
+    ]
+    rows = [
+        [plain_text(m.what), quantity(m.before), quantity(m.after), f"{m.after - m.before:+g}", m.unit]
+        for m in sizing.moves
+    ]
+    return [paint.bold("MOVES   from the plan that was to be kept"), *table(columns, rows, width=width, paint=paint)]
 
 
 def _pools(sizing: Sizing, width: int, paint: Paint) -> list[str]:
@@ -127,7 +162,8 @@ def _pools(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         )
     ratio = _chip_ratio(outcome)
     title = f"POOLS{'   prefill : decode chips = ' + ratio if ratio else ''}"
-    return [paint.bold(title), *table(columns, rows, width=width, paint=paint)]
+    legend = [paint.dim(line) for line in paragraph(key(outcome), width=width)]
+    return [paint.bold(title), *table(columns, rows, width=width, paint=paint), *legend]
 
 
 def _batch(pool: Pool, load: PoolLoad | None) -> str:
@@ -214,18 +250,7 @@ def _through(outcome: Outcome, pool_ids: Sequence[str | None], line: str | None)
 
 def _latency(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     outcome = sizing.outcome
-    promised = {promise.name: promise for promise in sizing.inputs.workload.promises.made()}
-    rows: list[list[str]] = []
-    for kind in PROMISE_KINDS:
-        if kind.latency != "e2e" or kind.name in promised:
-            limit = promised.get(kind.name)
-            shown = "TPOT" if kind.latency == "tpot" and outcome.tpot is None else kind.name  # only a mean is known
-            _add(rows, shown, outcome.reached_s(limit or Promise(kind, 0.0)), limit.limit_s if limit else None)
-        if kind.name == "TTFT P99":
-            _add(rows, "TTFT mean", outcome.ttft.mean, None)
-    for promise in promised.values():
-        if promise.group:
-            _add(rows, plain_text(promise.name), outcome.reached_s(promise), promise.limit_s)
+    rows = [_latency_row(row) for row in latencies(sizing)]
     columns = [
         Column("", importance=0),
         Column("predicted", right=True, importance=0),
@@ -243,13 +268,13 @@ def _latency(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     return lines
 
 
-def _add(rows: list[list[str]], name: str, predicted_s: float, promised_s: float | None) -> None:
-    if promised_s is None:
-        rows.append([name, seconds(predicted_s), "-", "", "", ""])
-        return
-    used = predicted_s / promised_s
-    kept = "kept" if predicted_s <= promised_s * (1 + 1e-9) else "BROKEN"
-    rows.append([name, seconds(predicted_s), seconds(promised_s), percent(used), bar(used, 2 * BAR_CELLS), kept])
+def _latency_row(row: Latency) -> list[str]:
+    name = plain_text(row.name)
+    if row.promised_s is None:
+        return [name, seconds(row.predicted_s), "-", "", "", ""]
+    used = row.predicted_s / row.promised_s
+    promised = seconds(row.promised_s)
+    return [name, seconds(row.predicted_s), promised, percent(used), bar(used, 2 * BAR_CELLS), row.verdict]
 
 
 def _cost(sizing: Sizing, width: int, paint: Paint) -> list[str]:
@@ -259,7 +284,6 @@ def _cost(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         Column("site", importance=3),
         Column("role", importance=3),
         Column("quantity", right=True, importance=2),
-        Column("unit", importance=4),
         Column("unit price", right=True, importance=2),
         Column(f"{cost.currency}/month", right=True, importance=0),
         Column("share", right=True, importance=1),
@@ -270,22 +294,22 @@ def _cost(sizing: Sizing, width: int, paint: Paint) -> list[str]:
             plain_text(item.site),
             item.role,
             quantity(item.quantity),
-            item.unit,
-            short(item.unit_price),
-            short(item.monthly_cost),
+            unit_price(item),
+            amount(item.monthly_cost),
             percent(item.monthly_cost / cost.monthly_total) if cost.monthly_total else "-",
         ]
         for item in cost.items
     ]
     yearly = cost.monthly_total * MONTHS_PER_YEAR
-    title = f"COST   {money(cost.monthly_total, cost.currency)} a month, {money(yearly, cost.currency)} a year"
+    title = f"COST   {amount(cost.monthly_total)} {cost.currency} a month, {amount(yearly)} {cost.currency} a year"
     return [paint.bold(title), *table(columns, rows, width=width, paint=paint)]
 
 
 def _binding(sizing: Sizing, width: int, paint: Paint) -> list[str]:
-    if not sizing.outcome.binding:
-        return []
     lines = [paint.bold("WHAT BINDS")]
+    if not sizing.outcome.binding:
+        said = whole_instances(sizing.outcome)
+        return lines + paragraph(said, width=width, indent="    ", first="  ") if said else []
     for item in sizing.outcome.binding:
         if item.unit == "s":
             used = f"{seconds(item.used)} of {seconds(item.available)}"
@@ -302,6 +326,8 @@ def _cold(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     """The plan at 0 % hit rate, because hit rates are assumptions until measured."""
     classes = sizing.inputs.workload.classes
     hit = 1 - classes.mean(classes.miss_prefill_tokens) / max(classes.mean(classes.input_tokens), 1.0)
+    if hit < NOTABLE_HITS:
+        return []
     lines = [paint.bold("IF NO TOKEN WERE CACHED")]
     lines += paragraph(f"planned with {percent(hit)} of input tokens found in the cache; with none:", width=width)
     cold = sizing.cold
@@ -328,8 +354,10 @@ def _certainty(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     if outcome.solver is not None:
         solver = outcome.solver
         texts.append(f"{solver.name}: {solver.status}, {proof(solver)} under these formulas; {seconds(solver.seconds)}")
-    texts.append("check it: pddplan size --out plan.json; pddplan simulate plan.json shows it under random load,")
-    texts.append("pddplan bcr sure --plan plan.json what the assumptions below can do to cost and BCR")
+    texts.append(
+        "check it: size again with --out plan.json; then pddplan simulate plan.json plays it under random load, and "
+        "pddplan bcr sure --plan plan.json shows what the assumptions below can do to cost and BCR"
+    )
     lines = [paint.bold("HOW SURE")]
     for text in texts:
         lines += paragraph(plain_text(text), width=width, indent="    ", first="  ")
@@ -337,7 +365,7 @@ def _certainty(sizing: Sizing, width: int, paint: Paint) -> list[str]:
 
 
 def _assumptions(sizing: Sizing, width: int, paint: Paint) -> list[str]:
-    items = sizing.outcome.assumptions
+    items = of_plan(sizing)
     if not items:
         return []
     columns = [
@@ -347,8 +375,5 @@ def _assumptions(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         Column("basis", importance=1),
         Column("source", importance=3),
     ]
-    rows = [
-        [plain_text(i.name), plain_text(i.value), i.range or "", i.basis.label, plain_text(i.source)]
-        for i in sorted(items, key=lambda i: -i.basis)
-    ]
+    rows = [[plain_text(cell) for cell in (i.name, i.value, i.range, i.basis, i.source)] for i in items]
     return [paint.bold("ASSUMPTIONS"), *table(columns, rows, width=width, paint=paint)]

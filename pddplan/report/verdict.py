@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Role
 from pddplan.domain.provenance import Basis
-from pddplan.report.numbers import money
+from pddplan.report.numbers import money, percent
+from pddplan.sizing import Sizing
 from pddplan.units import MONTHS_PER_YEAR
 
 SAME = 5e-3
 """BCRs closer than this fraction are called the same: prices and speeds are not known any better."""
+ANY = "any"
+"""The topology that allows every path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,54 @@ def second_site(plan: Outcome, alone: Outcome | None) -> str:
         return f"THE SECOND SITE BRINGS NOTHING over {other}."
     if difference.wins:
         return f"The second site and its line save {saved} a year over {other}."
-    return f"THE SECOND SITE LOSES: {saved} a year dearer than {other}; try --topology pd-hetero."
+    return f"THE SECOND SITE LOSES: {saved} a year dearer than {other}."
+
+
+def promises_made(sizing: Sizing) -> bool:
+    """Whether anything was promised; without promises any wait will do, and a plan only has to carry the load."""
+    return bool(tuple(sizing.inputs.workload.promises.made()))
+
+
+def next_step(sizing: Sizing) -> str:
+    """What to type next where the plan is not the answer yet: no promises, or a topology that does not pay."""
+    if not promises_made(sizing):
+        return "No promise was made: --ttft-p90, --ttft-p99 [s] and --tpot [ms] make some."
+    others = [other for other in (sizing.baseline, sizing.one_site) if other is not None]
+    found = [compare(sizing.outcome, other) for other in others if other is not sizing.outcome]
+    if sizing.topology != ANY and any(difference is not None and not difference.wins for difference in found):
+        return f"--topology {ANY} looks for the cheapest mix of all paths."
+    return ""
+
+
+def whole_instances(outcome: Outcome) -> str:
+    """Why a kept plan is not smaller although it uses nothing whole: what one instance less would do to each pool."""
+    if not outcome.keeps_promises:
+        return ""
+    busy = {load.pool: load.utilization for load in outcome.pools}
+    pools = [pool for pool in outcome.plan.pools if pool.instances and pool.id in busy]
+    fewer = [
+        f"{pool.site}/{pool.role} at {percent(busy[pool.id] * pool.instances / (pool.instances - 1))}"
+        if pool.instances > 1
+        else f"{pool.site}/{pool.role} with none"
+        for pool in pools
+    ]
+    if not fewer:
+        return "no promise or capacity is used whole"
+    return (
+        "no promise or capacity is used whole, but replicas are: one fewer would leave "
+        f"{', '.join(fewer)} (pddplan explain tells what each promise costs)"
+    )
+
+
+def shown_plans(sizing: Sizing) -> list[tuple[str, Outcome]]:
+    """The plan and what it is compared with, each by the name it has in reports."""
+    others = (
+        ("aggregated baseline", sizing.baseline),
+        ("split at one site", sizing.one_site),
+        ("if no token were cached", sizing.cold),
+    )
+    found = [("this plan", sizing.outcome)]
+    return found + [(name, other) for name, other in others if other is not None and other is not sizing.outcome]
 
 
 def chips_in(outcome: Outcome, *roles: Role) -> int:

@@ -42,7 +42,7 @@ def test_reports_of_a_plan_file_agree_with_it(plan_file: Path) -> None:
     book = openpyxl.load_workbook(io.BytesIO(exported(plan_file, "xlsx", "--no-compare").read_bytes()), data_only=True)
     assert book["Comparison"]["B3"].value == pytest.approx(total)
     page = exported(plan_file, "html").read_text()
-    assert "best aggregated plan" in page
+    assert "aggregated baseline" in page
     assert "What matters most" not in page
 
 

@@ -47,7 +47,7 @@ def test_runners_up_are_near_and_different(explained: Explanation) -> None:
 def test_text_and_json_agree(explained: Explanation) -> None:
     text = render(explained, Screen(width=100, paint=Paint(), ascii_only=True))
     record = explanation_json(explained)
-    for heading in ("What binds", "What one more would buy", "Nearly as good", "Why not another topology"):
+    for heading in ("What binds", "What one more would buy", "Nearly as good", "Other topologies"):
         assert heading in text
     assert f"{chips(explained.outcome)} chips" in text
     assert record["monthly_cost"] == pytest.approx(cost(explained.outcome))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from pddplan.domain.outcome import Outcome, Violation
 from pddplan.domain.token_price import TokenPrice
+from pddplan.domain.workload import Promises
 from pddplan.economics.bathtub import BathtubCurve
 from pddplan.economics.bathtub_reading import BathtubReading
 from pddplan.economics.hit_rate import Spread as HitSpread
@@ -25,7 +26,8 @@ from pddplan.economics.moves import Move
 from pddplan.economics.uncertainty import Bar, Factor, Score
 from pddplan.economics.uncertainty import Spread as Draws
 from pddplan.report.html import longest_time_s, render
-from pddplan.report.page_charts import Axis, Line, Spot, Swing, chart, tornado
+from pddplan.report.latencies import latencies
+from pddplan.report.page_charts import Axis, Line, Spot, Swing, chart, round_marks, tornado
 from pddplan.simulate.result import Estimates, SimulationResult
 from pddplan.simulate.statistics import Estimate
 from pddplan.sizing import Sizing
@@ -261,3 +263,30 @@ def test_browser_shows_it_without_running_names(tmp_path: Path) -> None:
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)
     assert title
     assert title.group(1).startswith("Plan for &lt;img")
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-9, 1e9))
+def test_axes_are_marked_with_few_round_numbers_inside_the_ends(low: float, width: float) -> None:
+    high = low + width
+    marks = round_marks(low, high)
+    assert 2 <= len(marks) <= 13 or high - low < 1e-6 * abs(low)
+    assert all(low - 1e-6 * width - 1e-9 <= mark <= high + 1e-6 * width + 1e-9 for mark in marks)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "marks"),
+    [(0.0, 20.1, [0, 5, 10, 15, 20]), (0.0, 1.0, [0, 0.2, 0.4, 0.6, 0.8, 1.0]), (3.0, 3.0, [3, 3])],
+)
+def test_axes_by_hand(low: float, high: float, marks: list[float]) -> None:
+    assert round_marks(low, high) == pytest.approx(marks)
+
+
+def test_the_page_shows_every_promise_and_the_value_of_every_price() -> None:
+    sizing = samples.sizing()
+    shown = render(sizing, ttft_curve=CURVE)
+    for row in latencies(sizing):
+        assert f"<td>{row.name}</td>" in shown
+    unpromised = replace(sizing.inputs, workload=replace(sizing.inputs.workload, promises=Promises()))
+    bare = render(replace(sizing, inputs=unpromised), ttft_curve=CURVE)
+    assert "Dots are promises" not in bare
+    assert "within all promises" not in bare

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pddplan.report.numbers import bar, money, percent, plain_text, quantity, seconds, short
+from pddplan.report.numbers import amount, bar, money, percent, plain_text, quantity, seconds, short
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,24 @@ def test_units() -> None:
     assert percent(-0.02, signed=True) == "-2 %"
     assert percent(-0.0001) == "-0.01 %"
     assert percent(math.nan) == "-"
+    assert percent(1.9e-9, signed=True) == "0 %"
+    assert seconds(8e-69) == "0 s"
+    assert seconds(2e-6) == "0.00200 ms"
     assert money(121_432, "USD") == "121,000 USD"
     assert money(34_512_345, "CNY") == "34.5 million CNY"
     assert quantity(1024.0) == "1,024"
     assert quantity(3.5) == "3.50"
+
+
+def test_amounts_in_a_list_add_up() -> None:
+    assert [amount(value) for value in (65_875.2, 27_448.0, 2_450.0, 95_773.2)] == [
+        "65,875",
+        "27,448",
+        "2,450",
+        "95,773",
+    ]
+    assert amount(1.88) == "1.88"
+    assert amount(math.inf) == "never"
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True))

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from pddplan.domain.outcome import Outcome, Violation
+from pddplan.domain.workload import Promises
+from pddplan.report.legend import key, unit_price
 from pddplan.report.terminal import render
 from pddplan.report.text_table import Column, Paint, Screen, table, wants_colour
 from pddplan.report.verdict import compare, cost_of_line, cost_of_pool
@@ -67,7 +69,58 @@ def _cheaper(outcome: Outcome) -> Outcome:
 def test_says_when_splitting_loses() -> None:
     sizing = samples.sizing()
     text = render(replace(sizing, baseline=_cheaper(samples.aggregated())), width=200)
-    assert "SPLITTING LOSES HERE" in text
+    assert "SPLITTING THIS WAY LOSES" in text
+
+
+def test_without_promises_none_is_said_to_be_kept() -> None:
+    sizing = samples.sizing()
+    workload = replace(sizing.inputs.workload, promises=Promises())
+    text = render(replace(sizing, inputs=replace(sizing.inputs, workload=workload)), width=200)
+    assert "with no promise to keep" in text
+    assert "within all promises" not in text
+    assert "No promise was made: --ttft-p90" in text
+
+
+def test_points_to_any_only_where_splitting_this_way_does_not_pay() -> None:
+    sizing = samples.sizing()
+    assert "--topology any" not in render(sizing, width=200)
+    losing = replace(sizing, baseline=_cheaper(samples.aggregated()))
+    assert "--topology any" in render(losing, width=200)
+    assert "--topology any" not in render(replace(losing, topology="any"), width=200)
+
+
+def test_tells_why_nothing_is_used_whole() -> None:
+    sizing = samples.sizing()
+    text = " ".join(render(replace(sizing, outcome=replace(sizing.outcome, binding=())), width=200).split())
+    assert "one fewer would leave a/P at" in text
+    busy = {load.pool: load.utilization for load in sizing.outcome.pools}
+    pool = next(pool for pool in sizing.outcome.plan.pools if pool.instances > 1)
+    fewer = busy[pool.id] * pool.instances / (pool.instances - 1)
+    assert f"{pool.site}/{pool.role} at {fewer:.0%}".replace("%", " %") in text
+
+
+def test_nothing_is_said_of_a_cache_that_hits_nothing() -> None:
+    sizing = samples.sizing()
+    classes = sizing.inputs.workload.classes
+    missing = replace(classes, miss_prefill_tokens=classes.input_tokens, miss_decode_tokens=classes.input_tokens)
+    cold = replace(sizing.inputs, workload=replace(sizing.inputs.workload, classes=missing))
+    assert "IF NO TOKEN WERE CACHED" in render(sizing, width=100)
+    assert "IF NO TOKEN WERE CACHED" not in render(replace(sizing, inputs=cold), width=100)
+
+
+def test_the_legend_names_what_is_there_and_nothing_else() -> None:
+    outcome = samples.outcome()
+    words = key(outcome)
+    assert "P prefill" in words
+    assert "MD main decode" in words
+    assert "AGG" not in words
+    assert "AGG prefill and decode together" in key(samples.aggregated())
+
+
+def test_prices_say_for_how_long() -> None:
+    shown = [unit_price(item) for item in samples.outcome().cost.items]
+    assert any(text.endswith("/ chip-hour") for text in shown)
+    assert any(text.endswith("/ line-month") for text in shown)
 
 
 def test_says_when_promises_break() -> None:

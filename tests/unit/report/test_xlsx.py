@@ -14,8 +14,10 @@ from typing import Any
 import openpyxl
 import pytest
 
-from pddplan.report.xlsx import workbook_bytes
+from pddplan import api
+from pddplan.report.xlsx import SHEETS, workbook_bytes
 from pddplan.sizing import Sizing
+from pddplan.studies.serving import plan_token_cost
 from tests import samples
 
 OFFICE = shutil.which("soffice") or shutil.which("libreoffice")
@@ -104,6 +106,38 @@ def test_changed_inputs_move_costs_and_bcr() -> None:
     assert value("Comparison", "B4") == pytest.approx(bcr)
     assert value("Comparison", "B8") == pytest.approx(7 * total)
     assert value("Comparison", "C3") == pytest.approx(96 * 3.0 * 730)
+
+
+def test_cost_per_token_is_that_of_the_comparison_and_follows_prices() -> None:
+    sizing = samples.sizing()
+    workbook = book(sizing)
+    value = calculator(workbook)
+    tokens = plan_token_cost(api.problem_of(sizing.inputs), sizing.outcome)
+    assert value("Per token", "B7") == pytest.approx(tokens.miss_per_mtok)
+    assert value("Per token", "B8") == pytest.approx(tokens.cached_per_mtok)
+    assert value("Per token", "B9") == pytest.approx(tokens.output_per_mtok)
+    assert value("Per token", "B10") == pytest.approx(tokens.all_per_mtok)
+    before = value("Per token", "B9")
+    inputs = workbook["Inputs"]
+    inputs.cell(find(workbook, "Inputs", "premium of h200"), 2).value = 1.0
+    assert value("Per token", "B9") > before
+    parts = [value("Per token", f"B{row}") * value("Per token", f"B{row - 5}") for row in (7, 8, 9)]
+    assert sum(parts) == pytest.approx(value("Comparison", "B3"))
+
+
+def test_a_count_of_lines_that_is_changed_is_changed_everywhere() -> None:
+    workbook = book(samples.sizing())
+    workbook["Inputs"].cell(find(workbook, "Inputs", "lines a-b"), 2).value = 3
+    value = calculator(workbook)
+    assert value("Plan", f"B{find(workbook, 'Plan', 'a-b')}") == 3
+
+
+@pytest.mark.parametrize("sheet", SHEETS)
+def test_every_sheet_prints_as_wide_as_a_page(sheet: str) -> None:
+    page = book(samples.sizing())[sheet]
+    assert page.page_setup.orientation == "landscape"
+    assert page.sheet_properties.pageSetUpPr.fitToPage
+    assert page.page_setup.fitToHeight == 0
 
 
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
