@@ -8,6 +8,7 @@ of outside data is given, the heads of real traces and benchmark results.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import random
 from collections.abc import Callable
@@ -229,6 +230,16 @@ def read_trace_file(path: Path) -> None:
     parse_workload(loads(dump_workload(workload)))
 
 
+def read_sweep(path: Path) -> None:
+    """What ``pddplan sweep --resume`` does with the rows of an earlier run."""
+    from pddplan.studies.sweep import parse_axis
+    from pddplan.studies.sweep_file import RowWriter, done_before
+
+    axes = [parse_axis("rps=1,2")]
+    earlier = done_before(path, axes)
+    RowWriter(path.with_name("copy.csv"), axes, earlier).finish([(1.0,), (2.0,)])
+
+
 def read_benchmark_file(path: Path) -> None:
     from pddplan.performance.benchmark_files import measurements_of, read_benchmark
 
@@ -335,6 +346,35 @@ def _chats() -> bytes:
 def _azure() -> bytes:
     rows = [f"2023-11-16 18:17:{n:02d}.97996,{480 + n},{10 + n}" for n in range(20)]
     return ("TIMESTAMP,ContextTokens,GeneratedTokens\n" + "\n".join(rows)).encode()
+
+
+def _parquet() -> tuple[bytes, ...]:
+    """The same columns as a table of another program would hold them, packed and not."""
+    import polars
+
+    frame = polars.DataFrame(
+        {
+            "timestamp": [0.7 * n for n in range(40)],
+            "input_length": [512 + n for n in range(40)],
+            "output_length": [20 + n for n in range(40)],
+            "hash_ids": [[n // 8, n] for n in range(40)],
+        }
+    )
+    written: list[bytes] = []
+    for table, packing in ((frame, "uncompressed"), (frame, "zstd"), (frame.drop("hash_ids"), "snappy")):
+        file = io.BytesIO()
+        table.write_parquet(file, compression=packing)
+        written.append(file.getvalue())
+    return tuple(written)
+
+
+def _sweep() -> bytes:
+    from pddplan.studies.sweep import parse_axis
+    from pddplan.studies.sweep_file import table
+
+    axes = [parse_axis("rps=1,2")]
+    width = len(table([], axes).split(","))
+    return table([["1", "plan", "", *["1.5"] * (width - 3)], ["2", "no plan", "too slow"]], axes).encode()
 
 
 def _burst() -> bytes:
@@ -570,6 +610,8 @@ def targets(shared: Path | None = None) -> tuple[Target, ...]:
             tree,
             0.7,
         ),
+        Target("trace.parquet", ".parquet", read_trace_file, _parquet(), (spoil.spoil_bytes, spoil.truncate), 1.0),
+        Target("sweep.csv", ".csv", read_sweep, (_sweep(),), cells, 0.5),
         Target("trace.gz", ".jsonl.gz", read_trace_file, (*text_traces, *json_traces), (spoil.spoil_packed,), 1.0),
         Target(
             "benchmark.json",

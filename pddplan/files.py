@@ -17,6 +17,7 @@ from typing import NoReturn
 from pddplan.errors import InputError, Problem, did_you_mean
 
 STANDARD_STREAM = "-"
+STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 _STANDARD_OUTPUTS = (STANDARD_STREAM, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """Other names of standard output: a file behind it must not be replaced while more is printed to it."""
 
@@ -255,3 +256,24 @@ def _mode_for(target: Path) -> int:
         mask = os.umask(0)
         os.umask(mask)
         return 0o666 & ~mask
+
+
+@contextlib.contextmanager
+def muted(descriptor: int) -> Iterator[None]:
+    """Point a standard stream at the null device for a while: silences libraries that write past Python."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    try:
+        kept = os.dup(descriptor)
+    except OSError:  # started without this stream: nothing to keep clean
+        yield
+        return
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, descriptor)
+        yield
+        sys.stdout.flush()
+    finally:
+        os.dup2(kept, descriptor)
+        os.close(kept)
+        os.close(null)

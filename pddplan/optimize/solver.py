@@ -6,17 +6,15 @@ so the output descriptor itself is pointed elsewhere while a solver runs; ``--js
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from pddplan.errors import SolverError
+from pddplan.files import STANDARD_OUTPUT, muted
 
 if TYPE_CHECKING:
     import pulp
@@ -89,7 +87,7 @@ def solve(
     started = time.perf_counter()
     name = solver_name()
     limit = max(time_limit_s, 0.05)
-    with muted_output():
+    with muted(STANDARD_OUTPUT):
         if name == "HiGHS":
             quick = _WITHOUT_HEURISTICS if program.numVariables() <= SMALL_PROGRAM else {}
             engine: Any = (_interruptible() if not quick else pulp.HiGHS)(
@@ -136,26 +134,6 @@ def _interruptible() -> Any:
                 raise KeyboardInterrupt
 
     return Interruptible
-
-
-@contextlib.contextmanager
-def muted_output() -> Iterator[None]:
-    """Point file descriptor 1 at the null device for a while: silences libraries that write past Python."""
-    sys.stdout.flush()
-    try:
-        kept = os.dup(1)
-    except OSError:  # started without a standard output: nothing to keep clean
-        yield
-        return
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 1)
-        yield
-        sys.stdout.flush()
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(null)
 
 
 def _status(program: pulp.LpProblem, *, out_of_time: bool) -> SolveStatus:

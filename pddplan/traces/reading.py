@@ -11,6 +11,7 @@ from pddplan.files import home_path
 from pddplan.traces import formats, servegen, session_readers
 from pddplan.traces.bundled import bundled_traces
 from pddplan.traces.cleaning import MAX_SKIP_FRACTION, Cleaner
+from pddplan.traces.parquet import parquet_in_words
 from pddplan.traces.recognise import Recognised, recognise, with_parquet_columns
 from pddplan.traces.rows import Rows
 from pddplan.traces.source import BLOCK_BYTES, PARQUET_MAGIC, Progress, Source, open_source
@@ -157,12 +158,8 @@ def _parquet(source: Source, options: ReadOptions) -> Recognised:
                 what="Parquet cannot be read from standard input", fix="give the path of the file", where=source.name
             )
         )
-    try:
+    with parquet_in_words(source.name):
         names = pl.scan_parquet(source.path).collect_schema().names()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            Problem(what=f"cannot be read as Parquet: {str(error)[:200]}", fix="check the file", where=source.name)
-        ) from None
     found = Recognised(container="parquet", format="", why="")
     return with_parquet_columns(found, names, name=source.name, columns=options.columns)
 

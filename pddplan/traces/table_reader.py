@@ -18,6 +18,7 @@ import numpy as np
 from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
 from pddplan.traces.formats import TableFormat
+from pddplan.traces.parquet import ROWS_AT_ONCE, parquet_in_words, refuse_deadly, row_count
 from pddplan.traces.recognise import Recognised, pick
 from pddplan.traces.rows import BadRow, Ints, Names, Rows
 from pddplan.traces.source import BLOCK_BYTES, Source, TextBlock
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 NUMBER_ROLES = ("input", "output", "hit", "appended")
 FAILED_WORDS = frozenset({"failed", "failure", "error", "errored", "timeout", "cancelled", "canceled", "aborted"})
-PARQUET_ROWS = 200_000
 LARGEST_ID = 2**63
 LARGEST_ARRAY_BYTES = 256 * MIB
 NO_NAME = (None, "", "null", "None", "nan")
@@ -183,17 +183,14 @@ class TableReader:
                     where=self.source.name,
                 )
             )
-        try:
-            scan = pl.scan_parquet(path)
-            total = scan.select(pl.len()).collect().item()
-            names = list(dict.fromkeys(self.columns.values()))
-            for start in range(0, total, PARQUET_ROWS):
-                frame = scan.select(names).slice(start, PARQUET_ROWS).collect()
-                yield self._from_frame(frame, np.arange(start + 1, start + 1 + frame.height))
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise InputError(
-                Problem(what=f"cannot be read as Parquet: {_first_line(error)}", fix="check the file", where=str(path))
-            ) from None
+        names = list(dict.fromkeys(self.columns.values()))
+        total = row_count(path)
+        refuse_deadly(path, names)
+        for start in range(0, total, ROWS_AT_ONCE):
+            with parquet_in_words(str(path)):
+                frame = pl.scan_parquet(path).select(names).slice(start, ROWS_AT_ONCE).collect()
+                rows = self._from_frame(frame, np.arange(start + 1, start + 1 + frame.height))
+            yield rows
         self.source.digest_file()
 
     # -- from columns to rows ----------------------------------------------------------------------------------

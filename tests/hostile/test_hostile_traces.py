@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.fuzz_mutations import monsters
 from benchmarks.fuzz_targets import _azure, _mooncake
 from pddplan.errors import InputError
-from pddplan.traces import source
+from pddplan.traces import parquet, source
 from pddplan.traces.arrivals import dispersion_of_counts, window_counts
 from pddplan.units import MIB
 from tests.hostile.conftest import READERS, Survives
@@ -148,3 +148,20 @@ def test_gaps_below_a_microsecond_are_no_step_of_a_clock(survives: Survives) -> 
     """Requests logged twice, and two of them 0.7 microseconds apart: rounded to 1, which no gap is near to."""
     rows = "".join(f"{t:.7f},480,10\n" * 2 for t in (0.0, 1.0, 1.0000007, 3.5, 4.7, 9.1))
     assert survives("trace.csv", ("timestamp,input_tokens,output_tokens\n" + rows).encode()) == ""
+
+
+@pytest.mark.parametrize(("place", "byte"), [(14, 81), (14, 79), (16, 100), (1285, 81), (1435, 171), (2911, 87)])
+def test_damaged_parquet_is_refused_and_nothing_panics(
+    place: int, byte: int, survives: Survives, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At these polars panics, which is no Exception and is written past Python, or ends the process."""
+    data = bytearray(READERS["trace.parquet"].seeds[0])
+    data[place] = byte
+    assert "panic" not in survives("trace.parquet", bytes(data)).lower()
+    assert capfd.readouterr().err == ""
+
+
+def test_more_rows_than_a_trace_has_are_refused(survives: Survives, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes can say that one row repeats a billion times."""
+    monkeypatch.setattr(parquet, "MOST_ROWS", 39)
+    assert "holds 40 rows, and at most 39" in survives("trace.parquet", READERS["trace.parquet"].seeds[0])
