@@ -44,7 +44,10 @@ class InstancePerformance(Protocol):
         ...
 
     def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
-        """Part of it that stops decoding on the same instance, where prefill and decode share one (aggregated) [s]."""
+        """What one request's prefill stops decoding on the same instance, where both share one (aggregated) [s].
+
+        Attention ranks step together and prefill side by side, so a rank's prefill bears its part of a shared stop.
+        """
         ...
 
     def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
@@ -109,7 +112,8 @@ class FormulaInstance:
             efficiency=self.efficiency,
             requests=float(self.shape.dp),
         )
-        return share * self.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens)
+        # as in the closed loops that the numbers were fitted to: the prefills of all ranks ride in the same passes
+        return share * self.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens) / self.shape.dp
 
     def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
         return decode_pass(
@@ -235,9 +239,9 @@ class MeasuredTable:
         return np.maximum(np.where(cached > 0, whole - part + fixed, whole), 0.0)
 
     def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
-        """The table's time; the share of it that stops decoding is that of ``base``."""
+        """The table's time, of a whole instance; the share of it that stops decoding is that of ``base``."""
         modelled = self.base.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens)
-        stop = self.base.prefill_stop_s(new_tokens=new_tokens, cached_tokens=cached_tokens)
+        stop = self.base.prefill_stop_s(new_tokens=new_tokens, cached_tokens=cached_tokens) * self.shape.dp
         share = np.where(modelled > 0, stop / np.where(modelled > 0, modelled, 1.0), 0.0)
         return np.asarray(share * self.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens))
 

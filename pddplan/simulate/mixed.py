@@ -32,7 +32,7 @@ class _Instance:
             return alone
         if self.chunk_s < np.inf:
             return alone + self.chunk_s
-        going = 1.0 - max(self.stops[request] for _, request in self.prefilling)
+        going = 1.0 - sum(self.stops[request] for _, request in self.prefilling)
         return alone / going if going > 0 else np.inf
 
     def stretch(self) -> float:
@@ -76,7 +76,7 @@ def mixed_batch(
     Formula:     while an instance prefills, a cycle is one chunk and one decode step:
                  prefill work advances by chunk_s, every sequence by one token, in chunk_s + tau(b);
                  with an endless chunk (inf) prefill goes first, and decoding stands still for its share f of the time:
-                 a token takes tau(b) / (1 - f), f the largest of the prefills under way;
+                 a token takes tau(b) / (1 - f), f the sum over the prefills under way (at 1 nothing is made);
                  without prefill a token takes tau(b). FIFO over the pool; the free instance with fewest sequences wins.
     Parameters:  arrival_s, not decreasing [s]; prefill_s >= 0, alone on an instance [s]; tokens >= 0, all of shape
                  (requests,); instances >= 1; second_per_token tau, shape (slots + 1,), per instance [s];
@@ -85,8 +85,8 @@ def mixed_batch(
     Returns:     (prefill start, prefill end, DecodeRun), each of shape (requests,) [s]
     Raises:      DomainError on arrivals out of order, negative work or a pool without slots.
     Holds when:  chunk and decode step run one after the other (no gain from fusing them); fluid within a cycle.
-                 Prefills side by side stop decoding as long as any of them runs: attention ranks step together, and
-                 in a pipeline every token must pass the stage that a prefill holds, then meets it in the next.
+                 Prefills side by side add up: attention ranks step together, so each bears its part of a shared
+                 stop; in a pipeline every token must pass the stage that a prefill holds, then meets it in the next.
     References:  agrawal2024 (chunked prefill)
     """
     require_stage_input(arrival_s, prefill_s, name="prefill_s")
