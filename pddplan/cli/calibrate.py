@@ -71,4 +71,4 @@ def calibrate(
             typer.echo("\nhint: --out FILE writes these numbers as a profile")
 
 
-calibrate.__doc__ = f"{calibrate.__doc__}\n\n{_EXAMPLES}"
+options.add_examples(calibrate, _EXAMPLES)

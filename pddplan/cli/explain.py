@@ -64,4 +64,4 @@ def explain(
     sys.stdout.write(render_derivation(steps, screen))
 
 
-explain.__doc__ = f"{explain.__doc__}\n\n{_EXAMPLES}"
+options.add_examples(explain, _EXAMPLES)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -87,6 +88,11 @@ def in_seconds(value_ms: float | None) -> float | None:
     from pddplan.units import MS_PER_S
 
     return None if value_ms is None else value_ms / MS_PER_S
+
+
+def add_examples(command: Callable[..., None], examples: str) -> None:
+    """End the help of a command with things to type. (Python 3.13 takes the indentation off docstrings itself.)"""
+    command.__doc__ = f"{inspect.cleandoc(command.__doc__ or '')}\n\n{examples}"
 
 
 def print_timings(timings_s: Mapping[str, float]) -> None:

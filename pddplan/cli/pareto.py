@@ -74,4 +74,4 @@ def pareto(
         sys.stdout.write(render(found, Screen.of(sys.stdout)))
 
 
-pareto.__doc__ = f"{pareto.__doc__}\n\n{_EXAMPLES}"
+options.add_examples(pareto, _EXAMPLES)

@@ -50,4 +50,4 @@ def predict(
             typer.echo("\nhint: --out FILE writes every row with its prediction, terms and remark")
 
 
-predict.__doc__ = f"{predict.__doc__}\n\n{_EXAMPLES}"
+options.add_examples(predict, _EXAMPLES)

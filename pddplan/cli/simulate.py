@@ -128,7 +128,7 @@ def simulate(
         options.print_timings({"simulate": result.elapsed_s})
 
 
-simulate.__doc__ = f"{simulate.__doc__}\n\n{_EXAMPLES}"
+options.add_examples(simulate, _EXAMPLES)
 
 
 def _progress_bar() -> Callable[[float], None] | None:

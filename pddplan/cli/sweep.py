@@ -110,7 +110,7 @@ def sweep(
     sys.stderr.write(f"{csv}: {len(points)} questions, {plans} with a plan\n")
 
 
-sweep.__doc__ = f"{sweep.__doc__}\n\n{_EXAMPLES}"
+options.add_examples(sweep, _EXAMPLES)
 
 
 def _counted(rows, total: int):  # type: ignore[no-untyped-def]

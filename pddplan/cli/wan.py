@@ -95,4 +95,4 @@ def check(
         raise typer.Exit(EXIT_INFEASIBLE)
 
 
-check.__doc__ = f"{check.__doc__}\n\n{_EXAMPLES}"
+options.add_examples(check, _EXAMPLES)
