@@ -37,9 +37,9 @@ class Log:
 
 
 LOGS = (
-    Log("a100-40g", "llama-3.1-8b", 163_168, "SmartGridBench, GCP, 2026-05", chunk_tokens=2048),
-    Log("h100-nvl", "llama-3.1-8b", 545_456, "SmartGridBench, Insomnia, 2026-05"),
-    Log("h100-sxm", "qwen3-32b", 306_528, "vLLM 0.26, RunPod, 2026-08", weights="fp8", kv="fp8"),
+    Log("a100-40g", "llama-3.1-8b", 163_168, "vLLM, notes of a research team, GCP, 2026-05", chunk_tokens=2048),
+    Log("h100-nvl", "llama-3.1-8b", 545_456, "vLLM, the same notes, 2026-05"),
+    Log("h100-sxm", "qwen3-32b", 306_528, "vLLM 0.26, notes of a user, 2026-08", weights="fp8", kv="fp8"),
     Log(
         "h100-sxm", "qwen3-235b-a22b", 367_404, "vllm-project/vllm#21348", tp=4, weights="fp8", stack="sglang",
         utilization=0.93, allowed=0.08,

@@ -20,8 +20,11 @@ NEW = np.array([0.0, 100.0, 1_000.0, 20_000.0])
 CACHED = np.array([0.0, 8_000.0, 8_000.0, 0.0])
 
 
+TENSOR, RANKS = Shape(tp=8), Shape(tp=1, dp=8, ep=8)
+
+
 def instance(
-    efficiency: Efficiency, llm: str = "llama-3.1-70b", shape: Shape = Shape(tp=8), chip: str = "h100-sxm"
+    efficiency: Efficiency, llm: str = "llama-3.1-70b", shape: Shape = TENSOR, chip: str = "h100-sxm"
 ) -> FormulaInstance:
     return instance_performance(chip=load_chip(chip), llm=load_llm(llm), shape=shape, efficiency=efficiency)
 
@@ -60,9 +63,6 @@ def test_a_measured_table_keeps_its_time_and_takes_the_share_of_the_formula() ->
         / base.prefill_time_s(new_tokens=NEW, cached_tokens=CACHED)[3]
     )
     assert table.prefill_stop_s(new_tokens=NEW, cached_tokens=CACHED)[3] == pytest.approx(2.0 * share)
-
-
-RANKS = Shape(tp=1, dp=8, ep=8)
 
 
 def test_attention_ranks_share_one_stop() -> None:
