@@ -100,6 +100,8 @@ BLANKS = frozenset(("", "nan", "none", "null", "n/a", "na", "-", "?", "unknown",
 MAX_FILE_BYTES = 64_000_000
 MAX_TENSOR_SPLIT = 16
 MAX_COUNT = 1_000_000
+SMALLEST_NUMBER, LARGEST_NUMBER = 1e-12, 1e12
+"""What numbers of a table may be, beside zero: formulas divide by them."""
 """More ranks, workers or chips than this are a slip of the pen."""
 _REQUIRED = ("kind", "model", "chip")
 
@@ -224,8 +226,8 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
         except ValueError:
             faults.append(f"{name} is not a number: {raw!r}")
             return default
-        if not math.isfinite(value) or value < 0 or value > 1e12:
-            faults.append(f"{name} must be finite and not negative, got {raw}")
+        if value != 0 and not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:  # NaN is neither
+            faults.append(f"{name} must be 0 or from {SMALLEST_NUMBER:g} to {LARGEST_NUMBER:g}, got {raw}")
             return default
         return value
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzz_mutations import TOKENS, monsters
 from benchmarks.fuzz_targets import _measurements
+from pddplan.performance.measurement import read_measurements
 from tests.hostile.conftest import READERS, Survives
 
 KINDS = ("predict.csv", "chips-and-models.csv")
@@ -49,3 +53,16 @@ def test_half_a_head_is_no_head(survives: Survives, column: str, size: str) -> N
         assert said == ""  # as if left out: hidden / heads
     else:
         assert column in said
+
+
+@pytest.mark.parametrize("column", ["batch_or_concurrency", "isl_tokens", "osl_tokens", "value"])
+@pytest.mark.parametrize("number", ["5e-324", "1e-300", "1e300", "nan", "-1e-9"])
+def test_numbers_that_vanish_are_no_measurements(column: str, number: str, tmp_path: Path) -> None:
+    """5e-324 requests at a time are above zero, and what divides by them overflows."""
+    lines = list(csv.DictReader(io.StringIO(_measurements().decode())))
+    path = tmp_path / "table.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]))
+        writer.writeheader()
+        writer.writerows([{**line, column: number} for line in lines])
+    assert all(f"{column} must be" in (row.reason or "") for row in read_measurements(path))
