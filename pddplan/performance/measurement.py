@@ -227,7 +227,8 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
             faults.append(f"{name} is not a number: {raw!r}")
             return default
         if value != 0 and not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:  # NaN is neither
-            faults.append(f"{name} must be 0 or from {SMALLEST_NUMBER:g} to {LARGEST_NUMBER:g}, got {raw}")
+            rule = f"finite and not negative, at least {SMALLEST_NUMBER:g} if not 0 and at most {LARGEST_NUMBER:g}"
+            faults.append(f"{name} must be {rule}, got {raw}")
             return default
         return value
 

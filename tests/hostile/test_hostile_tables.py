@@ -55,8 +55,8 @@ def test_half_a_head_is_no_head(survives: Survives, column: str, size: str) -> N
         assert column in said
 
 
-@pytest.mark.parametrize("column", ["batch_or_concurrency", "isl_tokens", "osl_tokens", "value"])
-@pytest.mark.parametrize("number", ["5e-324", "1e-300", "1e300", "nan", "-1e-9"])
+@pytest.mark.parametrize("column", ["batch_or_concurrency", "isl_tokens", "osl_tokens"])
+@pytest.mark.parametrize("number", ["5e-324", "1e-300", "1e300", "-1e-9"])
 def test_numbers_that_vanish_are_no_measurements(column: str, number: str, tmp_path: Path) -> None:
     """5e-324 requests at a time are above zero, and what divides by them overflows."""
     lines = list(csv.DictReader(io.StringIO(_measurements().decode())))
