@@ -17,7 +17,7 @@ from pddplan.evaluate.flows import System, system
 from pddplan.evaluate.path_result import PathResult, rdma_stage
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import prefill_servers
-from pddplan.paths.first_token import STEP_RESIDUAL
+from pddplan.paths.first_token import first_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _path_steps(
     waited = _mean(flow, first.stage.wait.mean_s)
     service = _mean(flow, first.stage.service_s)
     slot = float(point.wait.mean_s)
-    begin = (1.0 + STEP_RESIDUAL) * point.step_s
+    begin = first_steps(path.kind) * point.step_s
     ttft = _mean(flow, result.ttft.mean_s)
     steps = [
         Step(
@@ -115,7 +115,7 @@ def _path_steps(
         Step(
             about,
             "first step",
-            f"{1.0 + STEP_RESIDUAL:g} t_step(b): half a step to join, one to be served",
+            f"{first_steps(path.kind):g} t_step(b): half a step to join a batch, one to be served",
             (("b", point.batch, "sequences"), ("t_step", point.step_s, "s")),
             begin,
             "s",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ _ROUNDS = 40
 """Most rounds of the fixed point between relay, line and main decode."""
 _FREE_ROUNDS = 4
 """From then on a round goes only part of the way: a relay that waits longer holds shorter, and could swing for ever."""
+_LEAST_OVERLAP = 1e-3
 _STILL = 1e-4
 """Relative change of batch and time per token below which they have been found."""
 
@@ -91,7 +92,7 @@ def _between(before: DecodeWork, after: DecodeWork, *, step: float) -> DecodeWor
     """Part of the way from one round's demand on a pool to the next one's."""
     if step == 1.0 or before == after:
         return after
-    names = ("tokens_per_request", "step_tokens", "memory_tokens", "extra_holding_s", "prefill_s")
+    names = [field.name for field in fields(DecodeWork)]
     return replace(
         after, **{name: (1.0 - step) * getattr(before, name) + step * getattr(after, name) for name in names}
     )
@@ -270,12 +271,15 @@ def decode_works(problem: Problem, plan: Plan, flow: Array, results: tuple[PathR
         else:
             tokens = np.array([results[i].main_tokens for i in rows])
             stop = float((requests * np.array([results[i].main_extend_s for i in rows])).sum()) / total
+            stops = np.zeros_like(requests)
             if pool.role is Role.AGGREGATED:
                 mine = [path.prefill == pool.id for _, path in users]
                 # one prefill stops decoding on its whole instance: ranks step together, and a token meets a prefill in
                 # every stage of a pipeline; a balancer spreads prefills, so they rarely share a stop
-                stop += float((requests[mine] * problem.prefill_stop_s(pool)).sum()) / total
-            works[pool.id] = decode_work(problem, requests, tokens, np.zeros_like(tokens), prefill_s=stop)
+                stops = np.where(np.array(mine)[:, None], problem.prefill_stop_s(pool), 0.0)
+            works[pool.id] = decode_work(
+                problem, requests, tokens, np.zeros_like(tokens), prefill_s=stop, stops_s=stops
+            )
     return works
 
 
@@ -286,10 +290,19 @@ def _point(
     return decode_state(problem, pool, work, request_rate_rps=float(requests.sum()))
 
 
-def decode_work(problem: Problem, requests: Array, tokens: Array, held_s: Array, *, prefill_s: float) -> DecodeWork:
+def decode_work(
+    problem: Problem,
+    requests: Array,
+    tokens: Array,
+    held_s: Array,
+    *,
+    prefill_s: float,
+    stops_s: Array | None = None,
+) -> DecodeWork:
     """What the mean request asks of a decoding pool, from rows (paths) of requests per class.
 
-    ``tokens`` are made here, ``held_s`` is time a slot is kept besides; all shapes (paths, classes).
+    ``tokens`` are made here, ``held_s`` is time a slot is kept besides, ``stops_s`` are prefills that stop an instance;
+    all shapes (paths, classes). ``prefill_s`` is other work of the mean request that stops an instance.
     """
     classes = problem.workload.classes
     total = float(requests.sum())
@@ -301,14 +314,29 @@ def decode_work(problem: Problem, requests: Array, tokens: Array, held_s: Array,
     )
     stay = stay if stay.sum() > 0 else weight
     stay = stay / stay.sum()
+    stop = [float((weight * stops_s**power).sum()) if stops_s is not None else 0.0 for power in (1, 2, 3)]
     return DecodeWork(
         tokens_per_request=made,
         step_tokens=float((stay * (classes.input_tokens + 0.5 * classes.output_tokens)).sum()),
         memory_tokens=float((stay * (classes.input_tokens + classes.output_tokens)).sum()),
         extra_holding_s=float((weight * held_s).sum()),
-        prefill_s=prefill_s,
+        prefill_s=prefill_s + stop[0],
         holding_scv=problem.settings.decode_slot_scv,
+        holding_overlap=_overlap(weight, np.where(held_s > 0, held_s, tokens)),
+        stop_mean_s=stop[0],
+        stop_second_s2=stop[1],
+        stop_memory_s=0.5 * stop[2] / stop[1] if stop[1] > 0 else 0.0,
     )
+
+
+def _overlap(weight: Array, stay: Array) -> float:
+    """E[min(H, H')] / E[H] of two independent stays of these lengths."""
+    order = np.argsort(stay, axis=None)
+    sizes, shares = stay.ravel()[order], weight.ravel()[order]
+    # the smaller of two is this one when the other is longer, or as long and later in the row
+    longer = np.cumsum(shares[::-1])[::-1] - 0.5 * shares
+    mean = float(sizes @ shares)
+    return max(float(2.0 * (sizes * shares) @ longer) / mean, _LEAST_OVERLAP) if mean > 0 else 0.5
 
 
 __all__ = ["System", "decode_users", "decode_work", "decode_works", "flows", "system", "transfer_of"]

@@ -82,6 +82,14 @@ class DecodeWork:
     prefill_s: float = 0.0
     """Work per request that stops decoding of the whole instance (prefill when aggregated, extend steps)."""
     holding_scv: float = 1.0
+    holding_overlap: float = 0.5
+    """E[min(H, H')] / E[H] of the times that two requests stay."""
+    stop_mean_s: float = 0.0
+    """E[p] of single prefills p that stop the instance [s]; in prefill_s too."""
+    stop_second_s2: float = 0.0
+    """E[p^2] of them [s^2]."""
+    stop_memory_s: float = 0.0
+    """E[p^3] / (2 E[p^2]): how much longer such a stop lasts, seen at random [s]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

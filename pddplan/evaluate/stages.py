@@ -19,6 +19,7 @@ from pddplan.network.rate import LineRate, effective_rate
 from pddplan.network.sharing import sharing_tail_ratio
 from pddplan.paths.decoding import BatchCap, DecodePoint, batch_cap, decode_point
 from pddplan.paths.first_token import PrefillStage
+from pddplan.paths.occupancy import CALM, Unrest
 from pddplan.paths.transfer import TransferStage
 from pddplan.queueing.flows import burstiness, departure_scv, split_scv
 from pddplan.queueing.moments import Moments, mix_moments
@@ -221,6 +222,17 @@ def decode_state(
     problem: Problem, pool: Pool, work: DecodeWork, *, request_rate_rps: float, instances: int | None = None
 ) -> DecodePoint:
     """State of a decoding pool: batch by Little's law, cap, slot wait."""
+    arrival = problem.workload.arrival
+    unrest = CALM
+    if arrival.scv != 1.0 or arrival.dispersion or work.stop_second_s2 > 0.0:
+        part = min(request_rate_rps / arrival.rate_rps, 1.0) if arrival.rate_rps > 0 else 1.0
+        unrest = Unrest(
+            lambda window_s: split_scv(part, scv=burstiness(arrival, window_s)),
+            overlap=work.holding_overlap,
+            stop_mean_s=work.stop_mean_s,
+            stop_second_s2=work.stop_second_s2,
+            stop_memory_s=work.stop_memory_s,
+        )
     return decode_point(
         problem.curve(pool, work),
         cap=decode_cap(problem, pool, work),
@@ -230,4 +242,5 @@ def decode_state(
         extra_holding_s=work.extra_holding_s,
         prefill_s=work.prefill_s,
         holding_scv=work.holding_scv,
+        unrest=unrest,
     )

@@ -72,10 +72,8 @@ def first_mix(problem: Problem, pools: Sequence[Pool], paths: Sequence[Path]) ->
                 relayed = np.array([paths[i].kind is PathKind.P_RLD_MD for i in rows] or [True])[:, None]
                 tokens = np.where(relayed, 0.0, tokens)
                 held = np.where(relayed, 1.0, held)
-            stop = 0.0
-            if pool.role is Role.AGGREGATED:
-                stop = float((mine * problem.prefill_stop_s(pool)).sum() / mine.sum())
-            decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=stop)
+            stops = problem.prefill_stop_s(pool) if pool.role is Role.AGGREGATED else None
+            decode[pool.id] = decode_work(problem, mine, tokens, held, prefill_s=0.0, stops_s=stops)
     return Mix(pool_classes, part, decode, _line_mixes(problem, by_id, paths, flow))
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from pddplan.domain.workload import Array
-from pddplan.queueing.erlang import erlang_c
-from pddplan.queueing.wait import OVERLOADED, Wait, pool_wait
+from pddplan.paths.occupancy import CALM, Unrest, slot_occupancy
+from pddplan.queueing.wait import NO_WAIT, OVERLOADED, Wait
 
 _GRID_POINTS = 48
-_INSTANT_S = 1e-30
-"""Stands for a slot that is not held at all (the relay made the whole answer)."""
-_MOST_SLOTS = 100_000
-"""Above, fewer than one request in a billion waits at any load that is planned for, and Erlang's formula will do."""
 
 
 class DecodingInstance(Protocol):
@@ -148,6 +144,7 @@ def decode_point(
     extra_holding_s: float = 0.0,
     prefill_s: float = 0.0,
     holding_scv: float = 1.0,
+    unrest: Unrest = CALM,
 ) -> DecodePoint:
     """Self-consistent batch of a pool and the wait for a slot.
 
@@ -182,22 +179,23 @@ def decode_point(
     wait, batch_sd = OVERLOADED, 0.0
     if utilization < 1.0:
         slots = instances * full
-        wait = pool_wait(
-            slots,
-            utilization * slots / request_rate_rps if request_rate_rps > 0 else 0.0,
-            service_scv=holding_scv,
-            arrival_rate_rps=request_rate_rps,
-        )
-        if request_rate_rps > 0:
+        wait = NO_WAIT
+        if utilization > 0:
+            # work of one request for a full instance: its tokens, and the stops it brings
+            work_s = utilization * instances / request_rate_rps
+            stop = min(unrest.stop_mean_s / work_s, 1.0)
+            varied = max(unrest.stop_second_s2 / work_s / work_s - stop**2, 0.0) + holding_scv * (1.0 - stop) ** 2
             occupied = slot_occupancy(
                 request_rate_rps,
                 slots,
                 instances=instances,
                 nodes=nodes,
-                holding_s=holding,
+                holding_s=(holding - nodes * prefill_s) / (1.0 - per_instance * prefill_s) + unrest.stop_mean_s,
                 utilization=utilization,
+                unrest=unrest,
+                work_scv=varied,
             )
-            wait = replace(wait, delay_probability=occupied.delay_probability)
+            wait = Wait(occupied.delay_probability, occupied.excess * work_s / instances)
             batch_sd = occupied.sequences_sd / instances
     above, below = min(seen + batch_sd, full), max(seen - batch_sd, 1.0)
     return DecodePoint(
@@ -212,43 +210,6 @@ def decode_point(
         wait=wait,
         token_sd_s=0.5 * (curve.token(above) - curve.token(below)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SlotOccupancy:
-    """How full a decoding pool is."""
-
-    delay_probability: float
-    """Chance that every slot is taken."""
-    sequences_sd: float
-    """Standard deviation of the sequences in flight in the whole pool."""
-
-
-def slot_occupancy(
-    request_rate_rps: float, slots: int, *, instances: int, nodes: Array, holding_s: Array, utilization: float
-) -> SlotOccupancy:
-    """Sequences in flight in a decoding pool, when fewer of them mean faster steps.
-
-    Formula:     P(k) ~ product over j = 1..k of lambda h(j/n) / j for k <= c; beyond c geometric with ratio rho;
-                 chance of delay = P(c) / (1 - rho) over the sum; more than c in the pool decode like c
-    Parameters:  request_rate_rps lambda; slots c = instances n x batch cap; holding_s h at batches nodes [s];
-                 utilization rho < 1
-    Returns:     SlotOccupancy
-    Raises:      nothing
-    Holds when:  sequences are spread evenly; insensitive to the law of answer lengths below c.
-    References:  cohen1979 (generalised processor sharing); kleinrock1975, chapter 3
-    """
-    if slots > _MOST_SLOTS:
-        return SlotOccupancy(float(erlang_c(slots, utilization)), float(np.sqrt(utilization * slots)))
-    taken = np.arange(1, slots + 1, dtype=float)
-    held = np.maximum(np.interp(taken / instances, nodes, holding_s), _INSTANT_S)
-    log_weight = np.concatenate([[0.0], np.cumsum(np.log(request_rate_rps * held / taken))])
-    weight = np.exp(log_weight - log_weight.max())
-    weight[-1] /= 1.0 - utilization
-    weight /= weight.sum()
-    states = np.arange(slots + 1, dtype=float)
-    mean = float(weight @ states)
-    return SlotOccupancy(float(weight[-1]), float(np.sqrt(max(weight @ states**2 - mean**2, 0.0))))
 
 
 def averaged_sd(sd: float, lasts_s: Array, *, memory_s: float) -> Array:

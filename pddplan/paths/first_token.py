@@ -33,6 +33,11 @@ class DecodeStage:
     """Wait for a free slot of the batch."""
 
 
+def first_steps(kind: PathKind) -> float:
+    """Decode steps until the first token: half a step to join a batch, one to be served; on AGG only the latter."""
+    return 1.0 if kind is PathKind.AGGREGATED else 1.0 + STEP_RESIDUAL
+
+
 def first_token(
     kind: PathKind,
     prefill: PrefillStage,
@@ -42,7 +47,7 @@ def first_token(
 ) -> LatencySum:
     """TTFT of each class on a path.
 
-    Formula:     TTFT = W_P + t_prefill + T + W_slot + 1.5 t_step;
+    Formula:     TTFT = W_P + t_prefill + T + W_slot + f t_step, f = first_steps (1.5; on AGG 1);
                  T = transfer to the pool that emits the first token: the line for P-MD, RDMA to the relay for
                  P-RLD-MD and P-RLD, nothing for AGG
     Parameters:  kind of the path; prefill, decode: stages whose arrays broadcast against (classes,);
@@ -52,7 +57,7 @@ def first_token(
     Holds when:  the stages wait independently of each other.
     References:  pdd-report, A1
     """
-    shift = np.asarray(prefill.service_s, dtype=float) + (1.0 + STEP_RESIDUAL) * np.asarray(decode.step_s)
+    shift = np.asarray(prefill.service_s, dtype=float) + first_steps(kind) * np.asarray(decode.step_s)
     terms: tuple[Wait, ...] = (prefill.wait, decode.wait)
     if kind is PathKind.AGGREGATED:
         return LatencySum(shift, terms)

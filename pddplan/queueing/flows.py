@@ -56,21 +56,48 @@ def superposed_scv(rates: Array, *, scvs: Array, utilization: float) -> float:
     return max(float(weight * np.dot(parts, scvs) + 1.0 - weight), 0.0)
 
 
-def burstiness(arrival: Arrival, window_s: float) -> float:
+def burstiness(arrival: Arrival, window_s: Array | float) -> Array:
     """SCV of arrivals as a queue sees it that remembers for so long.
 
     Formula:     index of dispersion of counts (variance over mean) at the window, interpolated in log(window) between
-                 the inter-arrival SCV at the mean gap and the measured windows; constant beyond the last
-    Parameters:  arrival with scv and dispersion per window; window_s [s]
-    Returns:     SCV >= 0; arrival.scv when no window was measured
+                 the inter-arrival SCV at the mean gap and the measured windows; beyond the last
+                 SCV + sum_k a_k g(t/w_k), g(x) = 1 - (1 - exp(-x)) / x: waves that fade in the windows w_k, the longest
+                 of which explains what shorter ones leave of the last index
+    Parameters:  arrival with scv and dispersion per window; window_s, any shape [s]
+    Returns:     SCV >= 0, shape of the window; arrival.scv when no window was measured
     Raises:      nothing
-    Holds when:  counts grow like a renewal process's: for those the two are the same over long windows.
+    Holds when:  counts grow like a renewal process's: for those the two are the same over long windows. What lies
+                 beyond the last window is taken as simulate.arrivals draws it.
     References:  whitt2018; whitt1982
     """
+    asked = np.asarray(window_s, dtype=float)
     windows = sorted(w for w in arrival.dispersion if w > 0)
     if not windows or not arrival.rate_rps > 0:
-        return arrival.scv
+        return np.full_like(asked, arrival.scv)
     gap = min(1.0 / arrival.rate_rps, windows[0] * (1.0 - 1e-9))
     known = np.log([gap, *windows])
     values = [arrival.scv, *(arrival.dispersion[w] for w in windows)]
-    return float(np.interp(np.log(max(window_s, gap)), known, values))
+    within = np.interp(np.log(np.maximum(asked, gap)), known, values)
+    if not (asked > windows[-1]).any():
+        return np.asarray(within)
+    faded = np.full_like(asked, arrival.scv)
+    for window, size in _waves(windows, [max(value - arrival.scv, 0.0) for value in values[1:]]):
+        faded += size * _wave_growth(np.maximum(asked, window) / window)
+    return np.asarray(np.where(asked > windows[-1], np.maximum(faded, arrival.scv), within))
+
+
+def _wave_growth(ratio: Array | float) -> Array:
+    """g(x) of burstiness for x > 0."""
+    return np.asarray(1.0 + np.expm1(-np.asarray(ratio)) / ratio)
+
+
+def _waves(windows: list[float], excess: list[float]) -> list[tuple[float, float]]:
+    """(window, size) of waves that together have the excess of the last window, from the shortest to the longest."""
+    found: list[tuple[float, float]] = []
+    last = windows[-1]
+    for window, wanted in zip(windows, excess, strict=True):
+        explained = sum(size * float(_wave_growth(window / w)) for w, size in found)
+        size = max(wanted - explained, 0.0) / float(_wave_growth(1.0))
+        left = excess[-1] - sum(before * float(_wave_growth(last / w)) for w, before in found)
+        found.append((window, min(size, max(left, 0.0) / float(_wave_growth(last / window)))))
+    return found

@@ -13,10 +13,8 @@ from pddplan.paths.decoding import (
     averaged_sd,
     batch_cap,
     decode_point,
-    slot_occupancy,
     step_curve,
 )
-from pddplan.queueing import erlang_c
 from tests.fakes import LinearInstance
 
 INSTANCE = LinearInstance(step_a_s=0.02, step_b_s=1e-4, batch_cap=100)
@@ -93,36 +91,6 @@ def test_the_fixed_point_holds_wherever_the_pool_keeps_up(rate: float, instances
 @given(rate=st.floats(0.1, 20.0))
 def test_more_load_never_decodes_faster(rate: float) -> None:
     assert point(rate * 1.2).token_s >= point(rate).token_s - 1e-12
-
-
-def test_slots_that_do_not_slow_each_other_are_erlangs() -> None:
-    got = slot_occupancy(
-        4.0, 10, instances=1, nodes=np.array([0.0, 10.0]), holding_s=np.array([2.0, 2.0]), utilization=0.8
-    )
-    assert got.delay_probability == pytest.approx(float(erlang_c(10, 0.8)))
-
-
-def test_a_pool_that_is_faster_when_emptier_is_rarely_full() -> None:
-    same = {"instances": 1, "nodes": np.array([0.0, 10.0]), "utilization": 0.8}
-    even = slot_occupancy(4.0, 10, holding_s=np.array([2.0, 2.0]), **same)  # type: ignore[arg-type]
-    faster = slot_occupancy(4.0, 10, holding_s=np.array([0.5, 2.0]), **same)  # type: ignore[arg-type]
-    assert faster.delay_probability < even.delay_probability
-
-
-def test_few_sequences_fluctuate_like_poisson() -> None:
-    got = slot_occupancy(
-        1.0, 200, instances=2, nodes=np.array([0.0, 100.0]), holding_s=np.array([9.0, 9.0]), utilization=0.045
-    )
-    assert got.sequences_sd == pytest.approx(3.0, rel=1e-6)
-    assert got.delay_probability < 1e-12
-
-
-def test_so_many_slots_that_they_are_not_counted_one_by_one() -> None:
-    got = slot_occupancy(
-        1e5, 200_000, instances=10, nodes=np.array([0.0, 2e4]), holding_s=np.array([1.0, 1.0]), utilization=0.5
-    )
-    assert got.delay_probability == pytest.approx(0.0)
-    assert got.sequences_sd == pytest.approx(np.sqrt(1e5))
 
 
 def test_long_answers_average_what_short_ones_see() -> None:

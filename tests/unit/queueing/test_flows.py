@@ -51,10 +51,18 @@ def test_merging_brings_flows_towards_poisson(count: int, scv: float, rho: float
     assert abs(merged - 1.0) <= abs(scv - 1.0) + 1e-12
 
 
+def test_waves_still_rising_at_the_last_window_rise_on_and_level_off() -> None:
+    rising = Arrival(rate_rps=10.0, scv=1.0, dispersion={1.0: 1.1, 60.0: 11.0})
+    levelled = Arrival(rate_rps=10.0, scv=1.0, dispersion={1.0: 11.0, 60.0: 11.0})
+    assert 15.0 < burstiness(rising, 600.0) < burstiness(rising, 6000.0) < 30.0
+    assert burstiness(levelled, 1e6) == pytest.approx(11.0, rel=0.03)
+
+
 def test_burstiness_follows_the_measured_windows() -> None:
     arrival = Arrival(rate_rps=10.0, scv=1.0, dispersion={10.0: 2.1, 60.0: 2.9})
     assert burstiness(arrival, 0.01) == pytest.approx(1.0)
     assert burstiness(arrival, 10.0) == pytest.approx(2.1)
     assert 2.1 < burstiness(arrival, 30.0) < 2.9
-    assert burstiness(arrival, 1e6) == pytest.approx(2.9)
+    assert burstiness(arrival, 60.0) == pytest.approx(2.9)
+    assert burstiness(arrival, 61.0) == pytest.approx(2.9, rel=1e-2)
     assert burstiness(Arrival(rate_rps=10.0, scv=1.7), 30.0) == 1.7

@@ -1,0 +1,132 @@
+"""How full the slots of a decoding pool are: from the coming and going of sequences, and what makes it uneven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pddplan.domain.workload import Array
+from pddplan.queueing.erlang import erlang_c
+
+_LEAST_SPREAD = 0.05
+_MOST_STOPPED = 0.999
+_LEAST_ROOM = 0.02
+"""Spare capacity below which a queue's memory is not taken to be longer still."""
+_SLOWEST_PER_S = 1e-9
+_INSTANT_S = 1e-30
+"""Stands for a slot that is not held at all (the relay made the whole answer)."""
+_MOST_SLOTS = 100_000
+"""Above, fewer than one request in a billion waits at any load that is planned for, and Erlang's formula will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOccupancy:
+    """How full a decoding pool is."""
+
+    delay_probability: float
+    """Chance that no slot can be taken."""
+    sequences_sd: float
+    """Standard deviation of the sequences in flight in the whole pool."""
+    excess: float
+    """Mean length of the queue that a request finds when it has to wait, itself included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrest:
+    """What moves the number of sequences in a pool beyond single arrivals and ends."""
+
+    dispersion: Callable[[Array], Array] | None = None
+    """Index of dispersion of the pool's arrivals over windows [s]; None = 1, as of a Poisson flow."""
+    overlap: float = 0.5
+    """E[min(H, H')] / E[H] of two holding times: 1 when all are alike, 1/2 for exponential ones."""
+    stop_mean_s: float = 0.0
+    """E[p] of the stops that prefills bring to one instance, per request [s]."""
+    stop_second_s2: float = 0.0
+    """E[p^2] of them [s^2]."""
+    stop_memory_s: float = 0.0
+    """How long such a stop is noticed, E[p^3] / (2 E[p^2]) [s]."""
+
+    def arrivals(self, window_s: Array) -> Array:
+        return np.ones_like(window_s) if self.dispersion is None else np.asarray(self.dispersion(window_s))
+
+
+CALM = Unrest()
+
+
+def slot_occupancy(
+    request_rate_rps: float,
+    slots: int,
+    *,
+    instances: int,
+    nodes: Array,
+    holding_s: Array,
+    utilization: float,
+    unrest: Unrest = CALM,
+    work_scv: float = 1.0,
+) -> SlotOccupancy:
+    """Sequences in flight in a decoding pool, when fewer of them mean faster steps.
+
+    Formula:     P(k) ~ 1/z_k exp(sum over j = 1..k of log(lambda h_j / j) / z_j) for k <= c; chance of delay = P(c),
+                 times the mean queue there a + v, times 1 + o V_c / z_c (c / (lambda h_c) - 1) for what waves bring;
+                 e = max(sqrt(a b), b) + v, a = (J_c + cs^2) / (2 s), b = (1 + cs^2) / (2 (1 - rho)), v = V_c / (2 s),
+                 s = 1 - lambda h_c / c: near full slots, stops and waves push; in a long queue only the work does;
+                 z_j = 1 + (J_j - 1)/2 + o V_j,  V_j = (I - 1) (1 + D E[p])^2, I at the window 1 / (o r_j),
+                 J_j = (1 + D E[p])^2 + D^2 Var[p] / (1 + r_j T): an arrival brings itself and a stop of one instance,
+                 in which D = j / (n h_j (1 - lambda E[p] / n)) others would have ended;
+                 r_j = (j/h_j - lambda) / (j - m): how fast a surplus over the level m, at which as many come as go,
+                 is worked off
+    Parameters:  request_rate_rps lambda; slots c = instances n x batch cap; holding_s h at batches nodes [s];
+                 utilization rho < 1; unrest: dispersion I of arrivals, overlap o, stops p with memory T;
+                 work_scv cs^2 of what requests ask of full instances
+    Returns:     SlotOccupancy
+    Raises:      nothing
+    Holds when:  sequences are spread evenly. Calm (z = 1): insensitive to the law of answer lengths below c. Else a
+                 diffusion with the same drift. No number is fitted; against simulation see docs/queueing.md.
+    References:  cohen1979 (generalised processor sharing); kleinrock1975, chapter 3; eckberg1983 (peakedness)
+    """
+    room = 1.0 - utilization
+    if slots > _MOST_SLOTS:
+        return SlotOccupancy(float(erlang_c(slots, utilization)), float(np.sqrt(utilization * slots)), 1.0 / room)
+    taken = np.arange(1, slots + 1, dtype=float)
+    held = np.maximum(np.interp(taken / instances, nodes, holding_s), _INSTANT_S)
+    ends = taken / held
+    enough = np.flatnonzero(ends >= request_rate_rps)
+    level = float(taken[enough[0]]) if enough.size else float(slots)
+    spread, jump, waves = np.ones(slots), 1.0, 0.0
+    if unrest is not CALM:
+        spread, jump, waves = _spread(request_rate_rps, taken, held, level=level, instances=instances, unrest=unrest)
+    log_weight = np.cumsum(np.log(request_rate_rps / ends) / spread) - np.log(spread)
+    log_weight = np.concatenate([[-np.log(spread[0])], log_weight])
+    weight = np.exp(log_weight - log_weight.max())
+    slack = max(1.0 - request_rate_rps / float(ends[-1]), room)
+    passing, lasting = 0.5 * (jump + work_scv) / slack, 0.5 * (1.0 + work_scv) / room
+    carried = 0.5 * waves / slack
+    weight[-1] *= max(passing + carried, 1.0)
+    weight /= weight.sum()
+    excess = max(np.sqrt(lasting * passing), lasting) + max(carried, -0.5 * lasting)
+    states = np.arange(weight.size, dtype=float)
+    mean = float(weight @ states)
+    sd = float(np.sqrt(max(weight @ states**2 - mean**2, 0.0)))
+    # in waves more arrive while it is full: then about as many as full slots serve
+    seen = 1.0 + unrest.overlap * max(waves, 0.0) / float(spread[-1]) * (float(ends[-1]) / request_rate_rps - 1.0)
+    return SlotOccupancy(min(float(weight[-1]) * seen, 1.0), sd, float(excess))
+
+
+def _spread(
+    request_rate_rps: float, taken: Array, held: Array, *, level: float, instances: int, unrest: Unrest
+) -> tuple[Array, float, float]:
+    """z_j, J_c and V_c of slot_occupancy."""
+    ends, apart = taken / held, taken - level
+    near = np.abs(apart) < 1.0
+    relaxation = np.where(near, 1.0 / held, (ends - request_rate_rps) / np.where(near, 1.0, apart))
+    relaxation = np.maximum(relaxation, _SLOWEST_PER_S)
+    stopped = min(request_rate_rps * unrest.stop_mean_s / instances, _MOST_STOPPED)
+    missed = ends / (instances * (1.0 - stopped))
+    brought = (1.0 + missed * unrest.stop_mean_s) ** 2
+    waves = (unrest.arrivals(1.0 / (unrest.overlap * relaxation)) - 1.0) * brought
+    varied = max(unrest.stop_second_s2 - unrest.stop_mean_s**2, 0.0) / (1.0 + relaxation * unrest.stop_memory_s)
+    calm = brought + missed**2 * varied
+    spread = np.maximum(1.0 + 0.5 * (calm - 1.0) + unrest.overlap * waves, _LEAST_SPREAD)
+    return np.asarray(spread), float(calm[-1]), float(waves[-1])
