@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "calibrate": Entry("pddplan.cli.calibrate", "calibrate", "Fit efficiencies to benchmark results."),
     "workload": Entry("pddplan.cli.workload", "app", "Import traffic from a trace; list and show workloads."),
     "hardware": Entry("pddplan.cli.hardware", "app", "List, show and compare chips."),
+    "sites": Entry("pddplan.cli.sites", "app", "List, show and copy sites: chips, prices and lines."),
     "model": Entry("pddplan.cli.model", "app", "Import a model from its config.json; list and show models."),
     "export": Entry("pddplan.cli.export", "export", "Turn a plan into other formats; print JSON schemas."),
     "diff": Entry("pddplan.cli.diff", "diff", "What differs between two plan files."),

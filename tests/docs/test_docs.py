@@ -127,9 +127,10 @@ def is_name(node: ast.stmt) -> TypeGuard[Any]:
 
 @pytest.mark.parametrize("page", SCRIPTS, ids=lambda p: p.name)
 def test_commands_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) -> None:
-    """In an empty folder with the sites file that the page tells the reader to write."""
-    shutil.copy(ROOT / "workloads" / "sites" / "two-sites.yaml", tmp_path / "my-sites.yaml")
+    """In an empty folder, with the sites file that the reader has by then unless the page itself makes it."""
     found = commands(page)
+    if not any(line.startswith("pddplan sites copy") for line in found):
+        shutil.copy(ROOT / "workloads" / "sites" / "two-sites.yaml", tmp_path / "my-sites.yaml")
     assert found
     for line in found:
         arguments = shlex.split(line)[1:]
