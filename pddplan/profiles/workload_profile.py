@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -247,6 +248,10 @@ def _table(workload: Workload, numbers: Mapping[str, Provenance], sources: dict[
     classes = workload.classes
     columns = [getattr(classes, name) for name in TABLE_COLUMNS]
     rows = [[rounded(float(value)) for value in row] for row in zip(*columns, strict=True)]
+    # weights add up to one also when rounded: read back they are scaled so, which would change other digits
+    weights = [row[0] for row in rows]
+    heaviest = weights.index(max(weights))
+    rows[heaviest][0] = rounded(1.0 - math.fsum(weights[:heaviest] + weights[heaviest + 1 :]))
     origin = numbers.get("requests")
     if origin is None:  # classes of a parametric form: say what they were computed from
         parts = sorted({p.source for key, p in numbers.items() if key.startswith("requests.")})

@@ -5,54 +5,35 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pddplan.domain.provenance import Basis, Provenance
-from pddplan.domain.workload import Array, OddTraffic, Workload
+from pddplan.domain.workload import Array, Workload
 from pddplan.report.json_plan import promises_json
 from pddplan.report.numbers import short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.traces.arrivals import ArrivalPattern
 from pddplan.traces.caching import knee
-from pddplan.traces.classes import bin_shares, weighted_quantile
-from pddplan.traces.importer import HIT_BIN_EDGES, Imported
+from pddplan.traces.classes import HIT_BIN_EDGES
+from pddplan.traces.importer import Imported
+from pddplan.traces.tally import Tally, tally_classes
 from pddplan.units import MS_PER_S
 
 HISTOGRAM_BINS = 24
 CURVE_HEIGHT, CURVE_WIDTH = 8, 56
-HIGH_HIT, LOW_HIT = 0.95, 0.90
+SHOWN_QUANTILES = (0.5, 0.9, 0.99)
 _BLOCKS, _BLOCKS_ASCII = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """Requests (of a trace) or classes (of a workload) with weights: what the page counts."""
-
-    weight: Array
-    columns: Mapping[str, Array]
-    """Input, prefill misses, transfer misses and output, by title."""
-    hit: Array
-    """Hit fraction at the prefill side."""
+TITLES = ("input (L)", "to prefill (m)", "to transfer (s)", "output (O)")
 
 
-def sample_of(workload: Workload, imported: Imported | None) -> Sample:
-    """Single requests where a trace is at hand, else the classes."""
-    if imported is None:
-        c = workload.classes
-        length, miss, transfer, output = c.input_tokens, c.miss_prefill_tokens, c.miss_decode_tokens, c.output_tokens
-        weight, hit = c.weight, 1.0 - miss / length
-    else:
-        trace, misses = imported.trace, imported.misses
-        length, output = trace.input_tokens.astype(np.float64), trace.output_tokens.astype(np.float64)
-        miss, transfer = misses.prefill_tokens.astype(np.float64), misses.decode_tokens.astype(np.float64)
-        weight = np.full(trace.count, 1.0 / trace.count)
-        hit = (misses.prefill_cache.hit_tokens if misses.prefill_cache else length - miss) / length
-    columns = {"input (L)": length, "to prefill (m)": miss, "to transfer (s)": transfer, "output (O)": output}
-    return Sample(weight=weight, columns=columns, hit=np.asarray(hit))
+def tally_of(workload: Workload, imported: Imported | None) -> Tally:
+    """Counts over single requests where a trace is at hand, else over the classes."""
+    return tally_classes(workload.classes, workload.odd_traffic) if imported is None else imported.tally
 
 
 # -- the page --------------------------------------------------------------------------------------------------
@@ -60,7 +41,7 @@ def sample_of(workload: Workload, imported: Imported | None) -> Sample:
 
 def page(workload: Workload, imported: Imported | None, *, screen: Screen, is_bundled: bool = False) -> list[str]:
     """Lines of the page."""
-    sample = sample_of(workload, imported)
+    tally = tally_of(workload, imported)
     paint, width = screen.paint, screen.width
     known_rate = imported is None or imported.arrival is not None
     head = [workload.name]
@@ -74,9 +55,9 @@ def page(workload: Workload, imported: Imported | None, *, screen: Screen, is_bu
     if workload.provenance.get("description"):
         lines += paragraph(str(workload.provenance["description"]), width=width, indent="  ")
     lines += [""]
-    for sentence in reading(workload, imported, sample):
+    for sentence in reading(workload, imported, tally):
         lines += paragraph(sentence, width=width, indent="  ", first="  ")
-    lines += ["", *_lengths(sample, screen), "", *_hit_bins(sample, screen), ""]
+    lines += ["", *_lengths(tally, screen), "", *_hit_bins(tally, screen), ""]
     lines += _arrivals(workload, imported, screen) if known_rate else ["Arrivals: the file has no times, or too few"]
     if workload.cache_curve and knee(workload.cache_curve):
         lines += ["", *_curve(workload.cache_curve, screen)]
@@ -85,24 +66,19 @@ def page(workload: Workload, imported: Imported | None, *, screen: Screen, is_bu
     return lines
 
 
-def reading(workload: Workload, imported: Imported | None, sample: Sample) -> list[str]:
+def reading(workload: Workload, imported: Imported | None, tally: Tally) -> list[str]:
     """Three sentences that say what the numbers mean for a plan."""
-    weight, hit = sample.weight, sample.hit
-    length, miss, transfer, _output = sample.columns.values()
-    high = float(weight[hit > HIGH_HIT].sum())
-    low = hit < LOW_HIT
-    carried = float((weight * miss)[low].sum() / max((weight * miss).sum(), 1e-300))
+    length, miss, transfer, _output = tally.marginals
     first = (
-        f"{_percent(high)} of requests hit > 95 %; the {_percent(float(weight[low].sum()))} that hit < 90 % carry "
-        f"{_percent(carried)} of all tokens to prefill (mean hit {_percent(float(weight @ hit))}, "
-        f"by tokens {_percent(1 - float(weight @ miss) / float(weight @ length))})."
+        f"{_percent(tally.high_share)} of requests hit > 95 %; the {_percent(float(tally.bin_share[0]))} that hit < 90 "
+        f"% carry {_percent(float(tally.bin_miss_share[0]))} of all tokens to prefill (mean hit "
+        f"{_percent(tally.mean_hit_fraction)}, by tokens {_percent(1 - miss.mean / length.mean)})."
     )
-    crossing = float(weight @ transfer) / float(weight @ length)
-    odd = _odd_share(sample, workload.odd_traffic)
     second = (
-        f"With a cache at the decode side {_percent(crossing)} of the input tokens cross the line, without one all; "
-        f"{_percent(odd)} of requests are odd traffic (transfer >= {short(workload.odd_traffic.min_transfer_tokens)}, "
-        f"output < {short(workload.odd_traffic.max_output_tokens)} tokens)."
+        f"With a cache at the decode side {_percent(transfer.mean / length.mean)} of the input tokens cross the line, "
+        f"without one all; {_percent(tally.odd_share)} of requests are odd traffic (transfer >= "
+        f"{short(workload.odd_traffic.min_transfer_tokens)}, output < {short(workload.odd_traffic.max_output_tokens)} "
+        "tokens)."
     )
     return [first, second, _arrival_sentence(workload, imported)]
 
@@ -131,35 +107,29 @@ def _arrival_sentence(workload: Workload, imported: Imported | None) -> str:
     return text + f"; the peak is {short(arrival.peak_to_mean)} times the mean."
 
 
-def _lengths(sample: Sample, screen: Screen) -> list[str]:
+def _lengths(tally: Tally, screen: Screen) -> list[str]:
     columns = [Column("tokens per request", importance=0)]
     columns += [Column(title, right=True, importance=2) for title in ("mean", "P50", "P90", "P99", "largest")]
-    everything = np.concatenate([values[values > 0] for values in sample.columns.values()])
-    low, high = float(everything.min()), float(everything.max())
+    low = min(float(marginal.values[marginal.values > 0].min(initial=np.inf)) for marginal in tally.marginals)
+    high = max(marginal.largest for marginal in tally.marginals)
     edges = np.geomspace(max(low, 1.0), max(high, low * 2, 2.0) * 1.0001, HISTOGRAM_BINS + 1)
     columns.append(Column(f"{short(edges[0])} .. {short(edges[-1])} (log scale)", importance=1))
     rows = []
-    for title, values in sample.columns.items():
-        cells = [short(float(sample.weight @ values))]
-        cells += [short(weighted_quantile(values, sample.weight, q)) for q in (0.5, 0.9, 0.99)]
-        shares = np.histogram(np.clip(values, edges[0], None), bins=edges, weights=sample.weight)[0]
-        rows.append([title, *cells, short(float(values.max())), _bars(shares, screen)])
+    for title, marginal in zip(TITLES, tally.marginals, strict=True):
+        cells = [short(marginal.mean), *(short(marginal.quantile(q)) for q in SHOWN_QUANTILES)]
+        shares = np.histogram(np.clip(marginal.values, edges[0], None), bins=edges, weights=marginal.weight)[0]
+        rows.append([title, *cells, short(marginal.largest), _bars(shares, screen)])
     return table(columns, rows, width=screen.width, paint=screen.paint)
 
 
-def _hit_bins(sample: Sample, screen: Screen) -> list[str]:
-    miss = sample.columns["to prefill (m)"]
-    place = np.clip(np.searchsorted(HIT_BIN_EDGES, sample.hit + 1e-12, side="right") - 1, 0, len(HIT_BIN_EDGES) - 2)
-    count = len(HIT_BIN_EDGES) - 1
-    share = np.bincount(place, weights=sample.weight, minlength=count)
-    missing = np.bincount(place, weights=sample.weight * miss, minlength=count)
+def _hit_bins(tally: Tally, screen: Screen) -> list[str]:
     full = "#" if screen.ascii_only else "█"
     rows = [
         [
             f"{100 * low:g}-{100 * high:g} %",
-            _percent(float(share[k])),
-            _percent(float(missing[k] / max(missing.sum(), 1e-300))),
-            full * round(30 * float(share[k])),
+            _percent(float(tally.bin_share[k])),
+            _percent(float(tally.bin_miss_share[k])),
+            full * round(30 * float(tally.bin_share[k])),
         ]
         for k, (low, high) in enumerate(itertools.pairwise(HIT_BIN_EDGES))
     ]
@@ -281,7 +251,7 @@ def import_summary(imported: Imported, *, out: str) -> list[str]:
     lines += [f"  left out, {reason}: {count:,}" for reason, count in trace.skipped.items() if count]
     lines += [f"  {what}: {count:,}" for what, count in trace.oddities.items()]
     lines.append(f"  misses: {imported.misses.how}")
-    lines += [f"  {sentence}" for sentence in reading(workload, imported, sample_of(workload, imported))]
+    lines += [f"  {sentence}" for sentence in reading(workload, imported, imported.tally)]
     lines.append(
         f"  {workload.classes.count} request classes; means and P50/P90/P99 within "
         f"{imported.fit.worst_relative_error:.2%} ({imported.fit.where})"
@@ -294,19 +264,17 @@ def import_summary(imported: Imported, *, out: str) -> list[str]:
 
 def page_json(workload: Workload, imported: Imported | None) -> str:
     """The page as JSON: aggregates only."""
-    sample = sample_of(workload, imported)
+    tally = tally_of(workload, imported)
     quantities = {}
     names = ("input_tokens", "miss_prefill_tokens", "miss_decode_tokens", "output_tokens")
-    for name, values in zip(names, sample.columns.values(), strict=True):
+    for name, marginal in zip(names, tally.marginals, strict=True):
         quantities[name] = {
-            "mean": float(sample.weight @ values),
-            **{f"p{100 * q:.0f}": weighted_quantile(values, sample.weight, q) for q in (0.5, 0.9, 0.99)},
-            "max": float(values.max()),
+            "mean": marginal.mean,
+            **{f"p{100 * q:.0f}": marginal.quantile(q) for q in SHOWN_QUANTILES},
+            "max": marginal.largest,
         }
-    length = sample.columns["input (L)"]
     pattern = imported.arrival if imported is not None else None
     point = knee(workload.cache_curve) if workload.cache_curve else None
-    place = _bin_weights(sample)
     data: dict[str, Any] = {
         "name": workload.name,
         "llm": workload.llm if workload.llm != "not-named" else None,
@@ -315,13 +283,13 @@ def page_json(workload: Workload, imported: Imported | None) -> str:
         "format": imported.trace.format if imported is not None else None,
         "tokens": quantities,
         "hit_rate": {
-            "mean": float(sample.weight @ sample.hit),
-            "token_weighted": float(sample.weight @ (sample.hit * length)) / float(sample.weight @ length),
+            "mean": tally.mean_hit_fraction,
+            "token_weighted": tally.token_hit_fraction,
             "bins": [
-                {"from": low, "to": high, "share": float(place[k])}
+                {"from": low, "to": high, "share": float(tally.bin_share[k])}
                 for k, (low, high) in enumerate(itertools.pairwise(HIT_BIN_EDGES))
             ],
-            "share_above_95": float(sample.weight[sample.hit > HIGH_HIT].sum()),
+            "share_above_95": tally.high_share,
         },
         "arrival": {
             "rate_rps": workload.arrival.rate_rps if imported is None or imported.arrival is not None else None,
@@ -331,11 +299,11 @@ def page_json(workload: Workload, imported: Imported | None) -> str:
             "hourly_profile": workload.arrival.hourly_profile,
             **_pattern_json(pattern),
         },
-        "odd_traffic_share": _odd_share(sample, workload.odd_traffic),
+        "odd_traffic_share": tally.odd_share,
         "promises": promises_json(workload.promises),
         "cache_curve": [{"capacity_tokens": c, "token_hit_fraction": r} for c, r in workload.cache_curve or ()],
         "cache_knee": None if point is None else {"capacity_tokens": point[0], "token_hit_fraction": point[1]},
-        "reading": reading(workload, imported, sample),
+        "reading": reading(workload, imported, tally),
         "trace": workload.provenance.get("trace"),
         "notes": list(workload.provenance.get("notes", [])),
     }
@@ -400,19 +368,6 @@ def listing_json(workloads: Sequence[tuple[str, Workload]], traces: Mapping[str,
 
 
 # -- small parts -----------------------------------------------------------------------------------------------
-
-
-def _bin_weights(sample: Sample) -> Array:
-    if np.allclose(sample.weight, sample.weight[0]):
-        return bin_shares(sample.hit, HIT_BIN_EDGES)
-    place = np.clip(np.searchsorted(HIT_BIN_EDGES, sample.hit, side="right") - 1, 0, len(HIT_BIN_EDGES) - 2)
-    return np.bincount(place, weights=sample.weight, minlength=len(HIT_BIN_EDGES) - 1).astype(np.float64)
-
-
-def _odd_share(sample: Sample, odd: OddTraffic) -> float:
-    transfer, output = sample.columns["to transfer (s)"], sample.columns["output (O)"]
-    is_odd = (transfer >= odd.min_transfer_tokens) & (output < odd.max_output_tokens)
-    return float(sample.weight[is_odd].sum())
 
 
 def _pattern_json(pattern: ArrivalPattern | None) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def as_classes(problem: Problem, plan: Plan, traffic: TraceTraffic) -> tuple[Pro
     Each class made from the trace is routed as the class of the plan's workload that it resembles most, like the
     requests themselves.
     """
-    from pddplan.traces.arrivals import arrival_pattern
+    from pddplan.traces.arrival_pattern import arrival_pattern
     from pddplan.traces.classes import build_classes
 
     classes = build_classes(

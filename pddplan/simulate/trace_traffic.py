@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
 from pddplan.simulate.cache_state import BlockLists
 from pddplan.simulate.trace_mode import TraceTraffic
@@ -38,10 +37,12 @@ def traffic_of(
     Returns:     TraceTraffic
     Raises:      InputError when the trace has no arrival times
     """
-    from pddplan.traces.arrivals import clock_grid_s, spread_over_grid
+    from pddplan.traces.arrival_pattern import spread_over_grid
+    from pddplan.traces.arrivals import clock_grid_s
     from pddplan.traces.caching import CachePolicy, replay
 
-    if trace.time_s is None:
+    arrival = trace.time_s
+    if arrival is None:
         raise InputError(
             Problem(
                 what="the trace has no arrival times to replay",
@@ -51,11 +52,11 @@ def traffic_of(
         )
     count = trace.count if requests is None else min(requests, trace.count)
     notes = []
-    arrival: Array = trace.time_s
     grid = clock_grid_s(arrival)
     if grid is not None:
         arrival = spread_over_grid(arrival, grid, seed=seed)
         notes.append(f"arrival times stand on a clock of {grid:g} s; requests were spread within it")
+    reported = trace.hit_tokens
     total = np.maximum(trace.input_tokens, _LEAST_INPUT_TOKENS)
     blocks, generated_from = None, None
     if trace.blocks is not None and trace.block_tokens is not None:
@@ -64,11 +65,11 @@ def traffic_of(
         far = replay(
             trace, CachePolicy(capacity_blocks=_blocks(decode_cache_tokens, size), keep_generated=True)
         ).hit_tokens
-        offsets, numbers = trace.blocks.gather(trace.order)
+        offsets, numbers = trace.block_lists()
         blocks = BlockLists(offsets, numbers, size)
         generated_from = _parents(trace)
-    elif trace.hit_tokens is not None:
-        near = far = trace.hit_tokens
+    elif reported is not None:
+        near = far = reported
         notes.append("the trace has no block ids: cache hits are those the provider reported, at both sides")
     else:
         near = far = np.zeros_like(total)
@@ -95,23 +96,9 @@ def _blocks(tokens: int | None, size: int) -> int | None:
 
 def _parents(trace: Trace) -> NDArray[np.int64]:
     """Earlier request that each request continues, -1 = none."""
-    from pddplan.traces.replay import RequestChunk, StackReplay
+    from pddplan.traces.replay import StackReplay
 
-    assert trace.blocks is not None
     assert trace.block_tokens is not None
     cache = StackReplay(block_tokens=trace.block_tokens, keep_generated=True)
-    found = []
-    start = 0
-    for order in trace.blocks.chunks(trace.order):
-        members = slice(start, start + order.size)
-        start += order.size
-        offsets, numbers = trace.blocks.gather(order)
-        chunk = RequestChunk(
-            offsets=offsets,
-            blocks=numbers,
-            input_tokens=trace.input_tokens[members],
-            output_tokens=trace.output_tokens[members],
-            time_s=None if trace.time_s is None else trace.time_s[members],
-        )
-        found.append(cache.feed(chunk).parent)
+    found = [cache.feed(chunk).parent for _, chunk in trace.requests()]
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,12 +12,15 @@ from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
 from pddplan.traces.blocks import CHUNK_BLOCKS
 from pddplan.traces.replay import NEVER, Ints, RequestChunk, StackReplay
+from pddplan.traces.scratch import Records, RowStore
 from pddplan.traces.source import Progress
 from pddplan.traces.trace import Trace
 
 CURVE_POINTS = 48
 CURVE_START = 0.02
 RANDOM_SEED = 0
+GROWTH = 4
+"""Tables grow by at least their size over this, so that copying them stays cheap."""
 
 
 class Routing(StrEnum):
@@ -47,27 +49,31 @@ class CachePolicy:
 class CacheResult:
     """What replaying a trace through one cache gave."""
 
-    hit_tokens: Ints
-    """Cached leading tokens of each request; shape (requests,)."""
-    needed_tokens: Ints
-    """needed_tokens[c]: input tokens that hit at a capacity of c blocks (per instance) but not at c - 1."""
+    hits: RowStore
+    """Cached leading tokens of each request, column ``hit``."""
+    reached_tokens: Ints
+    """reached_tokens[c]: input tokens that hit at a capacity of c blocks (per instance)."""
     input_tokens: int
     distinct_blocks: int
     """Capacity at which nothing is evicted (of the largest instance)."""
     block_tokens: int
 
+    @property
+    def hit_tokens(self) -> Ints:
+        """Cached leading tokens of each request as a whole, in memory; shape (requests,)."""
+        return self.hits.column("hit").astype(np.int64)
+
     def token_hit_fraction(self, capacity_blocks: NDArray[np.int64] | int) -> Array:
         """Token-weighted hit rate at given capacities, as replay at each of them would give."""
-        running = np.cumsum(self.needed_tokens)
-        place = np.clip(np.asarray(capacity_blocks, dtype=np.int64), 0, running.size - 1)
-        return np.asarray(running[place] / self.input_tokens)
+        place = np.clip(np.asarray(capacity_blocks, dtype=np.int64), 0, self.reached_tokens.size - 1)
+        return np.asarray(self.reached_tokens[place] / self.input_tokens)
 
     def curve(self, points: int = CURVE_POINTS) -> tuple[tuple[float, float], ...]:
         """(capacity in tokens, token-weighted hit rate), evenly spread on a log scale where the rate rises.
 
         The first point is where CURVE_START of the best rate is reached, the last where no more can be.
         """
-        running = np.cumsum(self.needed_tokens)
+        running = self.reached_tokens
         first = max(int(np.searchsorted(running, CURVE_START * running[-1])), 1)
         last = max(int(np.searchsorted(running, running[-1])), first)
         blocks = np.unique(np.round(np.geomspace(first, last, points)).astype(np.int64))
@@ -89,7 +95,7 @@ def replay(
         raise InputError(
             Problem(what="has no block ids to replay", fix="give --assume-hit-rate instead", where=trace.file)
         )
-    if policy.ttl_s is not None and trace.time_s is None:
+    if policy.ttl_s is not None and not trace.has_time:
         raise InputError(
             Problem(
                 what="has no times, so a time to live means nothing", fix="leave the time to live out", where=trace.file
@@ -102,62 +108,68 @@ def replay(
             keep_generated=policy.keep_generated,
             ttl_s=policy.ttl_s,
             expected_blocks=trace.blocks.largest + 1,
-            expected_requests=trace.count // policy.instances,
         )
         for _ in range(policy.instances)
     ]
-    assigned = assign_instances(trace, policy) if policy.instances > 1 else None
+    router = Router(trace, policy) if policy.instances > 1 else None
     capacity = NEVER - 1 if policy.capacity_blocks is None else policy.capacity_blocks
-    hits = np.zeros(trace.count, dtype=np.int64)
+    hits = RowStore([("hit", "i4")])
     needed_tokens = np.zeros(1, dtype=np.int64)
-    done = 0
-    for members, chunk in _chunks(trace, chunk_blocks):
+    done, input_tokens = 0, 0
+    for rows, chunk in trace.requests(chunk_blocks=chunk_blocks):
         done += chunk.blocks.size
+        input_tokens += int(chunk.input_tokens.sum())
         if progress is not None:
             progress(done, trace.blocks.count)
+        instance = router.instances(rows, chunk) if router is not None else None
+        hit = np.zeros(rows.size, dtype=np.int64)
         for number, cache in enumerate(caches):
-            mine, part = (members, chunk) if assigned is None else _part(chunk, members, assigned[members] == number)
-            if not mine.size:
+            mine = slice(None) if instance is None else instance == number
+            part = chunk if instance is None else _part(chunk, instance == number)
+            if not part.input_tokens.size:
                 continue
             needed = cache.feed(part).needed_blocks
             counted = np.concatenate(([0], np.cumsum(needed <= capacity)))
             blocks = counted[part.offsets[1:]] - counted[part.offsets[:-1]]
-            hits[mine] = np.minimum(blocks * size, part.input_tokens)
+            hit[mine] = np.minimum(blocks * size, part.input_tokens)
             needed_tokens = _add(needed_tokens, needed, _tokens_of_blocks(part, size))
+        hits.append(hit=hit)
     return CacheResult(
-        hit_tokens=hits,
-        needed_tokens=needed_tokens,
-        input_tokens=int(trace.input_tokens.sum()),
+        hits=hits,
+        reached_tokens=np.cumsum(needed_tokens, out=needed_tokens),
+        input_tokens=input_tokens,
         distinct_blocks=max(cache.live_blocks for cache in caches),
         block_tokens=size,
     )
 
 
-def conversations(trace: Trace, *, chunk_blocks: int = CHUNK_BLOCKS) -> Ints:
-    """Number of the conversation of each request: its session, or the chain of inputs that continue each other."""
-    if trace.session is not None:
-        return trace.session
-    if trace.blocks is None or trace.block_tokens is None:
-        return np.arange(trace.count, dtype=np.int64)
-    cache = StackReplay(block_tokens=trace.block_tokens)
-    parents = np.concatenate([cache.feed(chunk).parent for _, chunk in _chunks(trace, chunk_blocks)])
-    root = np.where(parents >= 0, parents, np.arange(parents.size))
-    while True:
-        further = root[root]
-        if np.array_equal(further, root):
-            return np.unique(root, return_inverse=True)[1].astype(np.int64)
-        root = further
+class Router:
+    """Which instance each request of a trace goes to; asked in order of time."""
 
+    def __init__(self, trace: Trace, policy: CachePolicy) -> None:
+        self.policy = policy
+        self._has_session = trace.has_session
+        self._chains = StackReplay(block_tokens=trace.block_tokens or 1)
+        self._draw = np.random.default_rng(RANDOM_SEED)
+        self._before = 0
 
-def assign_instances(trace: Trace, policy: CachePolicy) -> Ints:
-    """Instance of each request."""
-    match policy.routing:
-        case Routing.STICKY:
-            return conversations(trace) % policy.instances
-        case Routing.ROUND_ROBIN:
-            return np.arange(trace.count, dtype=np.int64) % policy.instances
-        case Routing.RANDOM:
-            return np.random.default_rng(RANDOM_SEED).integers(policy.instances, size=trace.count)
+    def instances(self, rows: Records, chunk: RequestChunk) -> Ints:
+        """Instance of each of the next requests."""
+        count = self.policy.instances
+        self._before += rows.size
+        match self.policy.routing:
+            case Routing.STICKY:
+                return self.conversations(rows, chunk) % count
+            case Routing.ROUND_ROBIN:
+                return np.arange(self._before - rows.size, self._before, dtype=np.int64) % count
+            case Routing.RANDOM:
+                return self._draw.integers(count, size=rows.size)
+
+    def conversations(self, rows: Records, chunk: RequestChunk) -> Ints:
+        """Number of each one's conversation: its session, or the chain of inputs that continue each other."""
+        if self._has_session:
+            return rows["session"].astype(np.int64)
+        return self._chains.feed(chunk).conversation
 
 
 def knee(curve: tuple[tuple[float, float], ...]) -> tuple[float, float] | None:
@@ -178,29 +190,9 @@ def knee(curve: tuple[tuple[float, float], ...]) -> tuple[float, float] | None:
     return curve[best] if y[best] > x[best] else curve[-1]
 
 
-def _chunks(trace: Trace, chunk_blocks: int) -> Iterator[tuple[Ints, RequestChunk]]:
-    """Requests in order of time, with their positions."""
-    assert trace.blocks is not None
-    start = 0
-    for order in trace.blocks.chunks(trace.order, chunk_blocks=chunk_blocks):
-        members = np.arange(start, start + order.size)
-        start += order.size
-        offsets, blocks = trace.blocks.gather(order)
-        yield (
-            members,
-            RequestChunk(
-                offsets=offsets,
-                blocks=blocks,
-                input_tokens=trace.input_tokens[members],
-                output_tokens=trace.output_tokens[members],
-                time_s=None if trace.time_s is None else trace.time_s[members],
-            ),
-        )
-
-
-def _part(chunk: RequestChunk, members: Ints, keep: NDArray[np.bool_]) -> tuple[Ints, RequestChunk]:
+def _part(chunk: RequestChunk, keep: NDArray[np.bool_]) -> RequestChunk:
     lengths = np.diff(chunk.offsets)
-    return members[keep], RequestChunk(
+    return RequestChunk(
         offsets=np.concatenate(([0], np.cumsum(lengths[keep]))),
         blocks=chunk.blocks[np.repeat(keep, lengths)],
         input_tokens=chunk.input_tokens[keep],
@@ -218,9 +210,10 @@ def _tokens_of_blocks(chunk: RequestChunk, size: int) -> Ints:
 
 def _add(total: Ints, needed: Ints, tokens: Ints) -> Ints:
     held = needed < NEVER
-    added = np.bincount(needed[held], weights=tokens[held]).astype(np.int64)
-    if added.size > total.size:
-        added[: total.size] += total
-        return added
-    total[: added.size] += added
+    places = needed[held]
+    largest = int(places.max(initial=0))
+    if largest >= total.size:
+        further = max(largest + 1 - total.size, total.size // GROWTH)
+        total = np.concatenate((total, np.zeros(further, dtype=np.int64)))
+    np.add.at(total, places, tokens[held])
     return total

@@ -1,15 +1,15 @@
 """A few request classes that stand for all requests of a trace.
 
-1. Split requests into cells, always the cell with the largest spread, along the axis where it is largest; a cell
-   starts out as the mean of its requests.
-2. Along prefill tokens, transfer tokens and output, put the cells in order: the one that covers a percentile (P50,
-   P90, P99) takes exactly its value, those below stay below and those above stay above.
-3. The other cells make up for that, so that the mean over all requests stays exact.
+1. Requests are put into fine cells, cut along prefill tokens, transfer tokens, output and input, and at every value
+   that must come out right: just around the percentiles, and at the edges of the hit-rate bins. A cell is the mean of
+   its requests.
+2. Cells are thinned out to as many as there are classes. What is left is weighted so that a list of averages stays
+   what it was: means, shares up to each percentile, second moments, products, shares and tokens of each hit-rate bin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,20 +17,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array, RequestClasses
+from pddplan.traces.marginals import Marginal
+from pddplan.traces.recombine import recombine
 
 MAX_CLASSES = 64
 PINNED_QUANTILES = (0.50, 0.90, 0.99)
-PIN_MARGIN = 0.002
-"""Ranks this close to a pinned percentile take its value, so that rounding of weights cannot move it."""
-SAMPLE = 200_000
-"""Requests on which the cells are found (every k-th request); all requests count in what follows."""
-AXES = ((0.75, 1.0), (0.75, 0.7), (0.5, 0.6), (0.5, 0.6))
-"""Power and weight of prefill tokens, transfer tokens, output and cached tokens (each over its mean) when cells are
-made. Powers below one keep the long tail from taking all cells; 0.75 is high enough to keep second moments, on which
-queues depend, within a few per mille on chat and agent traces."""
-ASSIGNED_AT_ONCE = 2**20
-MISS_RATE_WEIGHT = 0.4
-"""Weight of log10(m / L), which keeps the shares per hit-rate bin."""
+HIT_BIN_EDGES = (0.0, 0.90, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
+"""The seven bins of the PDD report, from 0-90 % to 99-100 %."""
+BAND = 0.005
+"""Cells are cut this far (relative) below and above each percentile, so that one of the classes lies between."""
+CLEAR_OF_RANK = 5e-6
+"""Shares that end this close to a percentile are moved away from it, so that rounding of weights cannot."""
+CUTS = (32, 24, 24, 16)
+"""Intervals of prefill tokens, transfer tokens, output and input, of equal ratio, beside those at percentiles."""
+SHAPE_QUANTILES = (
+    (1, (0.25, 0.75, 0.125, 0.375, 0.625, 0.95)),
+    (2, (0.25, 0.75, 0.95)),
+    (3, (0.25, 0.75)),
+    (0, (0.5, 0.9)),
+)
+"""Shares up to these keep the shape of each column in between (as far as there are classes enough)."""
+FEW_REQUESTS = 4096
+"""So many requests are cells of their own."""
+MOST_MOVED = 0.05
+"""Of so few requests, those around a percentile are moved to where it is interpolated if that moves at most this share
+of all tokens (the others make up for it); across a gap between two kinds of requests it is left alone."""
+FEWEST_BALANCED = 16
+"""With fewer classes than this only means are kept."""
+ROWS_AT_ONCE = 2**18
+EDGE_TOLERANCE = 1e-12
+
+Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+"""Input, prefill tokens, transfer tokens and output of some requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +74,55 @@ def build_classes(
     Returns:     at most ``max_classes`` classes
     References:  elementary
     """
-    inputs, miss = np.asarray(input_tokens), np.asarray(miss_prefill_tokens)
-    columns = (miss, np.asarray(miss_decode_tokens), np.asarray(output_tokens), inputs - miss)
-    few = miss.size <= max_classes
-    cell = np.arange(miss.size) if few else _cells(columns, max_classes)
-    size = np.bincount(cell).astype(np.float64)
-    weight = size / size.sum()
-    means = [np.bincount(cell, weights=values) / size for values in columns[:3]]
-    miss_c, transfer_c, output_c = (
-        mean if few else _pinned(np.sort(values), mean, weight) for values, mean in zip(columns[:3], means, strict=True)
-    )
-    length = np.maximum(np.bincount(cell, weights=inputs) / size, np.maximum(miss_c, transfer_c))
-    order = np.lexsort((output_c, miss_c))
+    columns = (input_tokens, miss_prefill_tokens, miss_decode_tokens, output_tokens)
+
+    def chunks() -> Iterator[Columns]:
+        for start in range(0, columns[0].size, ROWS_AT_ONCE):
+            length, miss, transfer, output = (column[start : start + ROWS_AT_ONCE] for column in columns)
+            yield length, miss, transfer, output
+
+    return classes_of(chunks, marginals_of(*columns), max_classes=max_classes)
+
+
+def marginals_of(*columns: NDArray[Any]) -> tuple[Marginal, ...]:
+    """Each column counted by itself."""
+    marginals = tuple(Marginal() for _ in columns)
+    for marginal, values in zip(marginals, columns, strict=True):
+        marginal.take(values)
+    return marginals
+
+
+def classes_of(
+    chunks: Callable[[], Iterator[Columns]], marginals: Sequence[Marginal], *, max_classes: int = MAX_CLASSES
+) -> RequestClasses:
+    """The same for requests that come in chunks.
+
+    Parameters:  chunks, gives the requests from the start each time it is called; marginals, of the four columns
+    """
+    count = marginals[0].count
+    few = count <= max(FEW_REQUESTS, max_classes)
+    cells = _Cells(None if few else _edges(marginals))
+    for chunk in chunks():
+        if few and count > max_classes:
+            chunk, marginals = _settled(chunk)
+        cells.take(chunk)
+    weight, means = cells.weight / count, cells.means()
+    if weight.size > max_classes:
+        if max_classes < FEWEST_BALANCED:
+            weight, means = _joined(weight, means, max_classes)
+        else:
+            weight = _clear_of_ranks(weight, means, marginals)
+            weight = recombine(_averages(means, marginals)[:max_classes], weight)
+            kept = weight > 0
+            weight, means = weight[kept] / weight[kept].sum(), means[:, kept]
+    length, miss, transfer, output = means
+    order = np.lexsort((output, miss))
     return RequestClasses(
         weight=weight[order],
         input_tokens=length[order],
-        miss_prefill_tokens=miss_c[order],
-        miss_decode_tokens=transfer_c[order],
-        output_tokens=output_c[order],
+        miss_prefill_tokens=miss[order],
+        miss_decode_tokens=transfer[order],
+        output_tokens=output[order],
     )
 
 
@@ -89,28 +138,24 @@ def weighted_quantile(values: Array, weight: Array, quantile: float) -> float:
     return float(values[order][min(place, values.size - 1)])
 
 
-def fit_of(
-    classes: RequestClasses,
-    *,
-    miss_prefill_tokens: NDArray[Any],
-    miss_decode_tokens: NDArray[Any],
-    output_tokens: NDArray[Any],
-) -> Fit:
-    """Compare classes with the requests they stand for."""
+def fit_of(classes: RequestClasses, marginals: Sequence[Marginal]) -> Fit:
+    """Compare classes with the requests they stand for.
+
+    Parameters:  marginals, of input, prefill tokens, transfer tokens and output of the requests
+    """
     worst, where = 0.0, "none"
     pairs = (
-        ("prefill tokens", classes.miss_prefill_tokens, miss_prefill_tokens),
-        ("transfer tokens", classes.miss_decode_tokens, miss_decode_tokens),
-        ("output tokens", classes.output_tokens, output_tokens),
+        ("prefill tokens", classes.miss_prefill_tokens, marginals[1]),
+        ("transfer tokens", classes.miss_decode_tokens, marginals[2]),
+        ("output tokens", classes.output_tokens, marginals[3]),
     )
     for name, values, original in pairs:
-        mean = float(np.mean(original))
-        checks = [("mean", classes.mean(values), mean, mean)]
+        checks = [("mean", classes.mean(values), original.mean, original.mean)]
         for q in PINNED_QUANTILES:
             got = weighted_quantile(values, classes.weight, q)
             # between two requests any value is a percentile: by rank, or interpolated
-            both = sorted(float(np.quantile(original, q, method=way)) for way in ("inverted_cdf", "linear"))
-            checks.append((f"P{100 * q:.0f}", got, both[0], both[1]))
+            low, high = sorted((original.quantile(q), original.interpolated(q)))
+            checks.append((f"P{100 * q:.0f}", got, low, high))
         for label, got, low, high in checks:
             error = max(low - got, got - high, 0.0) / max(abs(low), 1.0)
             if error > worst:
@@ -118,103 +163,144 @@ def fit_of(
     return Fit(worst, where)
 
 
-def _cells(columns: Sequence[NDArray[Any]], max_classes: int) -> NDArray[np.int64]:
-    """Cell of each request (see AXES for how far apart two requests are)."""
-    count = columns[0].size
-    scale = [max(float(column.mean()), 1.0) for column in columns]
-    step = max(count // SAMPLE, 1)
-    splits = _split(_points([column[::step] for column in columns], scale), max_classes)
-    cell = np.zeros(count, dtype=np.int64)
-    for start in range(0, count, ASSIGNED_AT_ONCE):
-        part = slice(start, start + ASSIGNED_AT_ONCE)
-        points, mine = _points([column[part] for column in columns], scale), cell[part]
-        for parent, child, axis, at in splits:
-            mine[(mine == parent) & (points[axis] > at)] = child
-    return np.asarray(np.unique(cell, return_inverse=True)[1], dtype=np.int64).ravel()
+def bin_of(hit_fraction: Array, edges: Sequence[float] = HIT_BIN_EDGES) -> NDArray[np.int64]:
+    """Bin of each hit rate; the last bin includes its upper edge."""
+    place = np.searchsorted(np.asarray(edges), np.asarray(hit_fraction) + EDGE_TOLERANCE, side="right") - 1
+    return np.asarray(np.clip(place, 0, len(edges) - 2), dtype=np.int64)
 
 
-def _points(columns: Sequence[NDArray[Any]], scale: Sequence[float]) -> Array:
-    """Coordinates in which cells are made, shape (axes, requests)."""
-    axes = [
-        (column / unit) ** power * weight for column, unit, (power, weight) in zip(columns, scale, AXES, strict=True)
-    ]
-    miss, cached = columns[0], columns[3]
-    axes.append(MISS_RATE_WEIGHT * np.log10(np.maximum(miss, 1.0) / np.maximum(miss + cached, 1.0)))
-    return np.stack(axes)
+class _Cells:
+    """Sums over the requests of each cell."""
+
+    def __init__(self, edges: Sequence[Array] | None) -> None:
+        self.edges = edges
+        """Where each column is cut; None: every request is a cell."""
+        self._code = np.empty(0, dtype=np.int64)
+        self._sums = np.empty((5, 0))
+
+    @property
+    def weight(self) -> Array:
+        """Requests per cell."""
+        return np.asarray(self._sums[0])
+
+    def means(self) -> Array:
+        """Mean input, prefill tokens, transfer tokens and output of each cell; shape (4, cells)."""
+        return np.asarray(self._sums[1:] / self._sums[0])
+
+    def take(self, chunk: Columns) -> None:
+        code = self._codes(chunk)
+        cell, place = np.unique(code, return_inverse=True)
+        sums = np.stack([np.bincount(place), *(np.bincount(place, weights=column) for column in chunk)])
+        code = np.concatenate((self._code, cell))
+        self._code, place = np.unique(code, return_inverse=True)
+        both = np.concatenate((self._sums, sums), axis=1)
+        self._sums = np.stack([np.bincount(place, weights=row) for row in both])  # whole numbers: exact in any order
+
+    def _codes(self, chunk: Columns) -> NDArray[np.int64]:
+        if self.edges is None:
+            start = self._code.size
+            return np.arange(start, start + chunk[0].size, dtype=np.int64)
+        length, miss = (np.asarray(column, dtype=np.float64) for column in chunk[:2])
+        code = bin_of((length - miss) / length)
+        for values, edges in zip((*chunk[1:], length), self.edges, strict=True):
+            code = code * (edges.size + 1) + np.searchsorted(edges, values, side="left")
+        return code
 
 
-def _split(features: Array, max_cells: int) -> list[tuple[int, int, int, float]]:
-    """Splits (cell, new cell, axis, threshold), always of the cell and axis with the largest spread."""
-    members = {0: np.arange(features.shape[1])}
-    spreads = {0: _spread(features[:, members[0]])}
-    splits: list[tuple[int, int, int, float]] = []
-    while len(members) < max_cells:
-        cell = max(spreads, key=lambda c: spreads[c].max())
-        axis = int(np.argmax(spreads[cell]))
-        if spreads[cell][axis] <= 1e-12:
-            break
-        values = features[axis, members[cell]]
-        at = _two_means(values)
-        upper = values > at
-        child = len(members)
-        members[child], members[cell] = members[cell][upper], members[cell][~upper]
-        spreads[cell], spreads[child] = _spread(features[:, members[cell]]), _spread(features[:, members[child]])
-        splits.append((cell, child, axis, at))
-    return splits
+def _edges(marginals: Sequence[Marginal]) -> tuple[Array, ...]:
+    """Where prefill tokens, transfer tokens, output and input are cut: x <= edge lies below."""
+    found = []
+    for number, cuts in zip((1, 2, 3, 0), CUTS, strict=True):
+        marginal = marginals[number]
+        low, high = max(marginal.smallest, 1.0), max(marginal.largest, 2.0)
+        edges = [0.0, *np.geomspace(low, high, cuts + 1)[:-1]]
+        if number:
+            edges += [edge for q in PINNED_QUANTILES for edge in _band(marginal, q)]
+        edges += [marginal.quantile(q) for q in dict(SHAPE_QUANTILES)[number]]
+        found.append(np.unique(edges))
+    return tuple(found)
 
 
-def _spread(features: Array) -> Array:
-    """Sum of squared deviations along each axis."""
-    return np.asarray(((features - features.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+def _band(marginal: Marginal, quantile: float) -> tuple[float, float]:
+    """Just below and just above a percentile."""
+    value = marginal.quantile(quantile)
+    return float(np.nextafter(value * (1 - BAND), -1.0)), value * (1 + BAND)
 
 
-def _two_means(values: Array) -> float:
-    """Threshold of the best split in two: the smallest sum of squared deviations from two means."""
-    ordered = np.sort(values)
-    count = np.arange(1, ordered.size)
-    below = np.cumsum(ordered)[:-1]
-    above = below[-1] + ordered[-1] - below
-    gain = below**2 / count + above**2 / (ordered.size - count)
-    gain[ordered[:-1] == ordered[1:]] = -np.inf
-    place = int(np.argmax(gain))
-    return float((ordered[place] + ordered[place + 1]) / 2)
+def _averages(means: Array, marginals: Sequence[Marginal]) -> Array:
+    """What must not change, the most important first; shape (averages, cells)."""
+    length, miss, transfer, output = means
+    rows = [np.ones_like(length), *means]
+    for number in (1, 2, 3):
+        bands = [edge for q in PINNED_QUANTILES for edge in _band(marginals[number], q)]
+        rows += [(means[number] <= edge).astype(np.float64) for edge in bands]
+    hit_bin = bin_of((length - miss) / length)
+    in_bin = [(hit_bin == k).astype(np.float64) for k in range(len(HIT_BIN_EDGES) - 2)]
+    rows += [miss**2, output**2, length**2, transfer**2, length * output, miss * output, miss * transfer, length * miss]
+    rows += in_bin
+    rows += [miss * inside for inside in in_bin]
+    rows += [(means[n] <= marginals[n].quantile(q)) * 1.0 for n, quantiles in SHAPE_QUANTILES for q in quantiles]
+    rows += [length * inside for inside in in_bin]
+    return np.stack([row for row in rows if np.ptp(row) > 0 or row is rows[0]])
 
 
-def _pinned(ordered: NDArray[Any], means: Array, weight: Array) -> Array:
-    """Values of the cells along one quantity: their means, moved just so far that percentiles come out right."""
-    order = np.argsort(means, kind="stable")
-    upper = np.cumsum(weight[order])
-    upper[-1] = 1.0
-    lower = np.concatenate(([0.0], upper[:-1]))
-    values = np.empty_like(means)
-    values[order] = _pin(ordered, means[order], lower, upper)
-    return values
+def _settled(columns: Columns) -> tuple[Columns, tuple[Marginal, ...]]:
+    """A few requests whose percentiles are the same by rank and interpolated, and their marginals."""
+    length, *others = (np.asarray(column, dtype=np.float64) for column in columns)
+    miss, transfer, output = (_pinned(column) for column in others)
+    settled = (np.maximum(length, np.maximum(miss, transfer)), miss, transfer, output)
+    return settled, marginals_of(*settled)
 
 
-def _pin(ordered: NDArray[Any], result: Array, lower: Array, upper: Array) -> Array:
-    """Give percentiles their exact value and let the other cells keep the mean."""
-    weight = upper - lower
-    fixed = np.zeros(result.size, dtype=bool)
-    floor, ceiling = np.full(result.size, ordered[0]), np.full(result.size, ordered[-1])
+def _pinned(values: Array) -> Array:
+    """Values of single requests: the two around each percentile take its interpolated value, the mean stays."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    result, fixed = ordered.copy(), np.zeros(ordered.size, dtype=bool)
+    floor, ceiling = np.full(ordered.size, ordered[0]), np.full(ordered.size, ordered[-1])
     for quantile in PINNED_QUANTILES:
         value = float(np.quantile(ordered, quantile))
-        covers = (lower < quantile + PIN_MARGIN) & (upper > quantile - PIN_MARGIN) & ~fixed
-        result = np.where(covers, value, result)
-        fixed |= covers
-        below, above = ~fixed & (upper <= quantile), ~fixed & (lower >= quantile)
-        ceiling[below] = np.minimum(ceiling[below], value)
-        floor[above] = np.maximum(floor[above], value)
-    result = np.where(fixed, result, np.clip(result, floor, ceiling))
-    missing = float(ordered.mean() - weight @ result)
-    limit = ceiling if missing > 0 else floor
-    room = np.where(fixed, 0.0, limit - result)
-    possible = float(weight @ room)
+        low = int(quantile * (ordered.size - 1))
+        pair = slice(low, low + 2)
+        if np.abs(ordered[pair] - value).sum() > MOST_MOVED * ordered.sum():
+            continue
+        result[pair], fixed[pair] = value, True
+        ceiling[:low] = np.minimum(ceiling[:low], value)
+        floor[low:] = np.maximum(floor[low:], value)
+    missing = float(ordered.sum() - result.sum())
+    room = np.where(fixed, 0.0, (ceiling if missing > 0 else floor) - result)
+    possible = float(room.sum())
     if possible != 0:
-        result = result + room * min(max(missing / possible, 0.0), 1.0)
-    return result
+        result += room * min(max(missing / possible, 0.0), 1.0)
+    settled = np.empty_like(result)
+    settled[order] = result
+    return settled
 
 
-def bin_shares(hit_fraction: Array, edges: Sequence[float]) -> Array:
+def _clear_of_ranks(weight: Array, means: Array, marginals: Sequence[Marginal]) -> Array:
+    """Shares that end within CLEAR_OF_RANK of a percentile are moved to that distance."""
+    for number in (1, 2, 3):
+        for q in PINNED_QUANTILES:
+            for edge, sign in zip(_band(marginals[number], q), (-1.0, 1.0), strict=True):
+                below = means[number] <= edge
+                share, aim = float(weight[below].sum()), q + sign * CLEAR_OF_RANK
+                if sign * (share - aim) < 0 and 0 < share < 1 and abs(share - q) <= CLEAR_OF_RANK:
+                    weight = np.where(below, weight * (aim / share), weight * ((1 - aim) / (1 - share)))
+    return weight
+
+
+def _joined(weight: Array, means: Array, count: int) -> tuple[Array, Array]:
+    """Cells put together into so many groups of equal weight along prefill tokens."""
+    order = np.argsort(means[1], kind="stable")
+    reached = np.cumsum(weight[order]) - weight[order] / 2
+    group = np.minimum((reached / weight.sum() * count).astype(np.int64), count - 1)
+    total = np.bincount(group, weights=weight[order], minlength=count).astype(np.float64)
+    sums = np.stack([np.bincount(group, weights=(weight * row)[order], minlength=count) for row in means])
+    kept = total > 0
+    return total[kept], sums[:, kept] / total[kept]
+
+
+def bin_shares(hit_fraction: Array, edges: Sequence[float] = HIT_BIN_EDGES) -> Array:
     """Share of requests in each bin of hit rates; the last bin includes its upper edge."""
-    place = np.clip(np.searchsorted(np.asarray(edges), hit_fraction, side="right") - 1, 0, len(edges) - 2)
-    return np.bincount(place, minlength=len(edges) - 1) / max(hit_fraction.size, 1)
+    counts = np.bincount(bin_of(hit_fraction, edges), minlength=len(edges) - 1)
+    return np.asarray(counts / max(hit_fraction.size, 1))

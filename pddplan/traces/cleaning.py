@@ -9,9 +9,11 @@ import numpy as np
 
 from pddplan.errors import InputError, Problem
 from pddplan.traces.blocks import BlockNumbers, BlockStore
+from pddplan.traces.repeats import count_repeats
 from pddplan.traces.rows import Flags, Ints, Rows
-from pddplan.traces.times import LONGEST_SPAN_S, UNITS_PER_S, resolve_unit
-from pddplan.traces.trace import Trace
+from pddplan.traces.scratch import RowStore, sorted_rows
+from pddplan.traces.times import LONGEST_SPAN_S, UNITS_PER_S, RawTimes, resolve_unit
+from pddplan.traces.trace import COLUMNS, Trace
 from pddplan.units import SECONDS_PER_DAY
 
 MAX_SKIP_FRACTION = 0.01
@@ -19,8 +21,6 @@ MAX_SKIP_FRACTION = 0.01
 LARGEST_TOKENS = 1e8
 SHOWN_PROBLEMS = 5
 PROBE_TOKENS = 16
-MOST_COMPARED = 100_000
-"""Pairs of rows whose blocks are compared when duplicates are counted."""
 COMMON_BLOCK_TOKENS = (512, 64, 16, 128, 256, 32, 1024, 2048)
 """Tried in this order when the format does not say."""
 
@@ -39,7 +39,10 @@ class Cleaner:
     oddities: Counter[str] = field(default_factory=Counter)
     rows_seen: int = 0
     _problems: list[Problem] = field(default_factory=list)
-    _kept: list[Rows] = field(default_factory=list)
+    _kept: RowStore = field(default_factory=lambda: RowStore(COLUMNS))
+    _times: RawTimes = field(default_factory=RawTimes)
+    _has: dict[str, bool] = field(default_factory=lambda: {"time": True, "session": True, "hit": True})
+    """Which columns every row so far had."""
     _numbers: BlockNumbers = field(default_factory=BlockNumbers)
     _store: BlockStore | None = None
 
@@ -72,14 +75,27 @@ class Cleaner:
         if zero.any():
             self.oddities["zero output tokens (counted as 1)"] += int(zero.sum())
             rows.output_tokens[zero] = 1
+        self._keep(rows)
+
+    def _keep(self, rows: Rows) -> None:
+        columns = {"input": rows.input_tokens, "output": rows.output_tokens}
+        for name, values in (("time", rows.time_s), ("session", rows.session), ("hit", rows.hit_tokens)):
+            self._has[name] &= values is not None
+            if values is not None:
+                columns[name] = values
         if rows.ids is not None and rows.offsets is not None:
             if self._store is None:
                 self._store = BlockStore()
-            self._store.append(np.diff(rows.offsets), self._numbers.number(rows.ids))
-        self._kept.append(_compact(rows))
+            lengths = np.diff(rows.offsets)
+            columns |= {"start": self._store.count + rows.offsets[:-1], "blocks": lengths}
+            self._store.append(self._numbers.number(rows.ids))
+        if rows.time_s is not None:
+            self._times.take(rows.time_s)
+        self._kept.append(**columns)
 
     def discard(self) -> None:
         """Give up: nothing will be finished."""
+        self._kept.discard()
         if self._store is not None:
             self._store.discard()
 
@@ -104,28 +120,24 @@ class Cleaner:
         except InputError:
             self.discard()
             raise
-        inputs, outputs = _joined(self._kept, "input_tokens"), _joined(self._kept, "output_tokens")
-        if inputs is None or outputs is None or not inputs.size:
+        if not self._kept.count:
             raise InputError(
                 [*self._problems[:SHOWN_PROBLEMS]]
                 or Problem(what="holds no request", fix="give a trace with at least one request", where=self.name)
             )
-        time = _joined(self._kept, "time_s")
-        order = np.arange(inputs.size, dtype=np.int64)
-        start = None
-        if time is not None:
+        unit, start, has_time = "s", None, self._has["time"]
+        if has_time:
             unit, why = resolve_unit(
-                time, wanted="iso" if calendar_time else time_unit, integers_are_ms=integers_are_ms
+                self._times, wanted="iso" if calendar_time else time_unit, integers_are_ms=integers_are_ms
             )
             if time_unit == "auto" and not calendar_time:
                 notes = (*notes, f"times read as {unit} ({why}); --time-unit overrules")
-            self._check_span(time, unit)
-            order = self._time_order(time)
-            time = time[order] / UNITS_PER_S[unit]
-            start = float(time[0] % SECONDS_PER_DAY) if calendar_time or "1970" in why else None
-            time = time - time[0]
-        session, hits = _joined(self._kept, "session"), _joined(self._kept, "hit_tokens")
-        self._kept.clear()
+            self._check_span(unit)
+            if self._times.backwards:
+                self.oddities["rows out of order of time (sorted)"] += self._times.backwards
+                self._kept = sorted_rows(self._kept, "time")
+            if calendar_time or "1970" in why:
+                start = self._times.smallest / UNITS_PER_S[unit] % SECONDS_PER_DAY
         if self._store is not None:
             self._store.close()
         trace = Trace(
@@ -133,22 +145,21 @@ class Cleaner:
             sha256=sha256,
             format=file_format,
             how_recognised=how_recognised,
-            time_s=time,
+            rows=self._kept,
+            has_time=has_time,
+            has_session=self._has["session"],
+            has_hits=self._has["hit"],
+            units_per_s=UNITS_PER_S[unit],
+            first_time=self._times.smallest if has_time else 0.0,
             clock_start_s=start,
-            input_tokens=inputs[order].astype(np.int64),
-            output_tokens=outputs[order].astype(np.int64),
-            session=None if session is None else session[order].astype(np.int64),
-            hit_tokens=None if hits is None else hits[order].astype(np.int64),
-            order=order,
             blocks=self._store,
             block_tokens=self.block_tokens if self._store is not None else None,
             skipped=dict(self.skipped),
-            oddities={},
             notes=notes,
             drawn_times=drawn_times,
         )
-        self._count_repeats(trace)
-        return _with_oddities(trace, self.oddities)
+        self.oddities.update(count_repeats(trace))
+        return replace(trace, oddities={what: count for what, count in self.oddities.items() if count})
 
     # -- rules -------------------------------------------------------------------------------------------------
 
@@ -249,9 +260,9 @@ class Cleaner:
             )
             raise InputError([summary, *sorted(self._problems, key=_line_of)])
 
-    def _check_span(self, time: np.ndarray, unit: str) -> None:
+    def _check_span(self, unit: str) -> None:
         with np.errstate(over="ignore"):
-            span_s = float(time.max() - time.min()) / UNITS_PER_S[unit]
+            span_s = (self._times.largest - self._times.smallest) / UNITS_PER_S[unit]
         if span_s <= LONGEST_SPAN_S:
             return
         self.discard()
@@ -263,61 +274,10 @@ class Cleaner:
             )
         )
 
-    def _time_order(self, time: np.ndarray) -> Ints:
-        backwards = int((np.diff(time) < 0).sum())
-        if not backwards:
-            return np.arange(time.size, dtype=np.int64)
-        self.oddities["rows out of order of time (sorted)"] += backwards
-        return np.argsort(time, kind="stable").astype(np.int64)
-
-    def _count_repeats(self, trace: Trace) -> None:
-        time = trace.time_s
-        if time is None or time.size < 2:
-            return
-        same = np.diff(time) == 0
-        self.oddities["requests at the same instant as the one before"] += int(same.sum())
-        order = np.lexsort((trace.output_tokens, trace.input_tokens, time))
-        alike = np.ones(time.size - 1, dtype=bool)
-        for column in (time, trace.input_tokens, trace.output_tokens):
-            alike &= np.diff(column[order]) == 0
-        if trace.blocks is None:
-            if trace.session is None:
-                self.oddities["rows alike in time and lengths (kept)"] += int(alike.sum())
-            return
-        group = np.concatenate(([0], np.cumsum(~alike)))
-        members = np.flatnonzero(np.append(alike, False) | np.append(False, alike))[:MOST_COMPARED]
-        prints = trace.blocks.fingerprints(trace.order[order[members]])
-        pairs = np.unique(np.stack((group[members], prints)), axis=1)
-        self.oddities["exact duplicates of another row (kept)"] += members.size - pairs.shape[1]
-
 
 def _line_of(problem: Problem) -> int:
     tail = (problem.where or "").rpartition(":")[2]
     return int(tail) if tail.isdigit() else 0
-
-
-def _with_oddities(trace: Trace, oddities: Counter[str]) -> Trace:
-    return replace(trace, oddities={what: count for what, count in oddities.items() if count})
-
-
-def _compact(rows: Rows) -> Rows:
-    """Good rows in little memory: what is not needed any more is dropped, token counts take four bytes."""
-    small = np.int32  # LARGEST_TOKENS fits
-    return Rows(
-        line=np.empty(0, dtype=np.int64),
-        input_tokens=rows.input_tokens.astype(small),
-        output_tokens=rows.output_tokens.astype(small),
-        time_s=rows.time_s,
-        session=rows.session,
-        hit_tokens=None if rows.hit_tokens is None else rows.hit_tokens.astype(small),
-    )
-
-
-def _joined(kept: list[Rows], name: str) -> np.ndarray | None:
-    parts = [getattr(rows, name) for rows in kept]
-    if not parts or any(part is None for part in parts):
-        return None
-    return np.concatenate(parts)
 
 
 def _shown(value: object) -> str:

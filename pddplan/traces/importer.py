@@ -7,22 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.domain.workload import Arrival, OddTraffic, Promises, RequestClasses, Workload
 from pddplan.errors import InputError, Problem
-from pddplan.traces.arrivals import ArrivalPattern, Scaling, arrival_pattern
+from pddplan.traces.arrival_pattern import arrival_pattern
+from pddplan.traces.arrivals import ArrivalPattern, Scaling
 from pddplan.traces.caching import CachePolicy, Routing, knee
-from pddplan.traces.classes import MAX_CLASSES, Fit, bin_shares, build_classes, fit_of
+from pddplan.traces.classes import HIT_BIN_EDGES, MAX_CLASSES, Fit, classes_of, fit_of
 from pddplan.traces.misses import HitAssumption, Misses, find_misses
 from pddplan.traces.reading import ReadOptions, read_trace
-from pddplan.traces.rows import Ints
 from pddplan.traces.source import Progress
+from pddplan.traces.tally import Tally, request_columns, tally_requests
 from pddplan.traces.trace import Trace
-
-HIT_BIN_EDGES = (0.0, 0.90, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
-"""The seven bins of the PDD report, from 0-90 % to 99-100 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +49,13 @@ class Imported:
     misses: Misses
     arrival: ArrivalPattern | None
     fit: Fit
-    hit_bins: tuple[float, ...]
-    """Share of requests per bin of HIT_BIN_EDGES (hits at the prefill side)."""
-    mean_hit_fraction: float
-    token_hit_fraction: float
-    odd_share: float
+    tally: Tally
+    """Counts over all requests."""
+
+    @property
+    def token_hit_fraction(self) -> float:
+        """Share of input tokens that hit at the prefill side."""
+        return self.tally.token_hit_fraction
 
 
 def import_trace(trace: Trace, settings: ImportSettings, *, progress: Progress | None = None) -> Imported:
@@ -73,32 +71,22 @@ def import_trace(trace: Trace, settings: ImportSettings, *, progress: Progress |
         assumed=settings.assumed,
         progress=progress,
     )
-    columns = {
-        "miss_prefill_tokens": misses.prefill_tokens,
-        "miss_decode_tokens": misses.decode_tokens,
-        "output_tokens": trace.output_tokens,
-    }
-    inputs = trace.input_tokens
-    classes = build_classes(input_tokens=inputs, **columns, max_classes=settings.max_classes)
-    fit = fit_of(classes, **columns)
+    tally = tally_requests(trace, misses, settings.odd_traffic)
+    classes = classes_of(lambda: request_columns(trace, misses), tally.marginals, max_classes=settings.max_classes)
+    fit = fit_of(classes, tally.marginals)
     pattern = trace.given_arrival
-    if trace.time_s is not None:
+    if trace.has_time:
         pattern = arrival_pattern(
-            trace.time_s, clock_start_s=trace.clock_start_s, rate_rps=settings.rate_rps, how=settings.scaling
+            trace.times, clock_start_s=trace.clock_start_s, rate_rps=settings.rate_rps, how=settings.scaling
         )
-    hit = 1.0 - columns["miss_prefill_tokens"] / inputs
-    if misses.prefill_cache is not None:
-        hit = misses.prefill_cache.hit_tokens / inputs
-    odd = odd_share(columns["miss_decode_tokens"], columns["output_tokens"], settings.odd_traffic)
-    bins = tuple(float(share) for share in bin_shares(hit, HIT_BIN_EDGES))
     results: dict[str, Any] = {
-        "mean_hit_fraction": _short(float(hit.mean())),
-        "token_hit_fraction": _short(float((hit @ inputs) / inputs.sum())),
+        "mean_hit_fraction": _short(tally.mean_hit_fraction),
+        "token_hit_fraction": _short(tally.token_hit_fraction),
         "share_per_hit_bin": {
-            f"{100 * low:g}-{100 * high:g} %": _short(share)
-            for low, high, share in zip(HIT_BIN_EDGES, HIT_BIN_EDGES[1:], bins, strict=False)
+            f"{100 * low:g}-{100 * high:g} %": _short(float(share))
+            for low, high, share in zip(HIT_BIN_EDGES, HIT_BIN_EDGES[1:], tally.bin_share, strict=False)
         },
-        "odd_traffic_share": _short(odd),
+        "odd_traffic_share": _short(tally.odd_share),
         "classes_worst_error": f"{fit.worst_relative_error:.2%} ({fit.where})",
     }
     if misses.prefill_cache is not None:
@@ -122,10 +110,7 @@ def import_trace(trace: Trace, settings: ImportSettings, *, progress: Progress |
         misses=misses,
         arrival=pattern,
         fit=fit,
-        hit_bins=bins,
-        mean_hit_fraction=float(hit.mean()),
-        token_hit_fraction=float((hit @ inputs) / inputs.sum()),
-        odd_share=odd,
+        tally=tally,
     )
 
 
@@ -136,16 +121,6 @@ def import_file(path: str | Path, settings: ImportSettings, *, options: ReadOpti
     """
     progress = options.progress if options is not None else None
     return import_trace(read_trace(path, options), settings, progress=progress)
-
-
-def odd_share(transfer_tokens: Ints, output_tokens: Ints, odd: OddTraffic) -> float:
-    """Share of requests with a long transfer and a short answer.
-
-    Formula:     share of requests with s >= s_min and O < O_max
-    References:  pdd-report, odd-traffic filter
-    """
-    is_odd = (transfer_tokens >= odd.min_transfer_tokens) & (output_tokens < odd.max_output_tokens)
-    return float(np.mean(is_odd))
 
 
 def _arrival(
@@ -267,7 +242,7 @@ def _record(
     notes = [*trace.notes]
     if settings.assumed is not None:
         notes.append("hit rates are assumed, not measured: compare with a plan at hit rate 0")
-        if trace.blocks is not None or trace.hit_tokens is not None:
+        if trace.blocks is not None or trace.has_hits:
             notes.append("the trace itself could tell hit rates; the assumption replaces them")
     if notes:
         record["notes"] = notes

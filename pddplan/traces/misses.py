@@ -8,8 +8,10 @@ The decode side also holds the KV of generated tokens of earlier turns, so s is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from pddplan.errors import InputError, Problem
 from pddplan.traces.blocks import CHUNK_BLOCKS
 from pddplan.traces.caching import CachePolicy, CacheResult, replay
 from pddplan.traces.rows import Ints
+from pddplan.traces.scratch import RowStore
+from pddplan.traces.sessions import SESSION_BLOCK_TOKENS, carried_tokens, with_session_blocks
 from pddplan.traces.source import Progress
 from pddplan.traces.trace import Trace
 
@@ -29,12 +33,22 @@ LARGEST_AT_A_TIME = 2**26
 class Misses:
     """Missing tokens per request, and how they were found."""
 
-    prefill_tokens: Ints
-    decode_tokens: Ints
+    rows: RowStore
+    """Columns ``prefill``, ``decode`` (missing tokens) and ``hit`` (cached at the prefill side)."""
     basis: Basis
     how: str
     prefill_cache: CacheResult | None = None
     decode_cache: CacheResult | None = None
+
+    @property
+    def prefill_tokens(self) -> Ints:
+        """Tokens to prefill of all requests as a whole, in memory."""
+        return self.rows.column("prefill").astype(np.int64)
+
+    @property
+    def decode_tokens(self) -> Ints:
+        """Tokens to transfer of all requests as a whole, in memory."""
+        return self.rows.column("decode").astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +77,25 @@ def find_misses(
         return _assumed(trace, assumed)
     if trace.blocks is not None:
         found, far = _both_sides(trace, prefill, decode, chunk_blocks=chunk_blocks, progress=progress)
+        near = (rows["hit"] for rows in found.hits.chunks())
+        far_side = repeat(0) if far is None else (rows["hit"] for rows in far.hits.chunks())
         return Misses(
-            prefill_tokens=_computed(trace.input_tokens - found.hit_tokens),
-            decode_tokens=trace.input_tokens - (far.hit_tokens if far is not None else 0),
+            rows=_missing(trace, near, far_side),
             basis=Basis.DERIVED,
             how="replay of block ids through LRU caches",
             prefill_cache=found,
             decode_cache=far,
         )
-    if trace.hit_tokens is not None:
+    if trace.has_hits:
         return _reported(trace, keep_generated=decode is not None and decode.keep_generated, cached=decode is not None)
-    if trace.session is not None and trace.time_s is not None:
-        from pddplan.traces.sessions import with_session_blocks
-
-        misses = find_misses(
-            with_session_blocks(trace), prefill=prefill, decode=decode, chunk_blocks=chunk_blocks, progress=progress
+    if trace.has_session and trace.has_time:
+        with_blocks = with_session_blocks(trace)
+        misses = find_misses(with_blocks, prefill=prefill, decode=decode, chunk_blocks=chunk_blocks, progress=progress)
+        grain = (
+            "" if with_blocks.block_tokens == SESSION_BLOCK_TOKENS else f", {with_blocks.block_tokens} tokens a block"
         )
-        return replace(misses, how="session ids: a turn is taken to begin with the whole input of the turn before")
+        how = f"session ids: a turn is taken to begin with the whole input of the turn before{grain}"
+        return replace(misses, how=how)
     raise InputError(
         Problem(
             what="has neither block ids, sessions nor reported cache hits, so hit rates cannot be known from it",
@@ -111,10 +127,12 @@ def _both_sides(
 
 
 def _assumed(trace: Trace, assumed: HitAssumption) -> Misses:
-    tokens = trace.input_tokens
+    def hits(share: float) -> Iterator[Ints]:
+        for rows in trace.rows.chunks():
+            yield rows["input"] - np.round(rows["input"] * (1 - share)).astype(np.int64)
+
     return Misses(
-        prefill_tokens=_computed(np.round(tokens * (1 - assumed.prefill)).astype(np.int64)),
-        decode_tokens=np.round(tokens * (1 - assumed.decode)).astype(np.int64),
+        rows=_missing(trace, hits(assumed.prefill), hits(assumed.decode)),
         basis=Basis.ASSUMED,
         how=f"assumed: {assumed.prefill:.1%} of every input hits at P, {assumed.decode:.1%} at MD",
     )
@@ -122,35 +140,23 @@ def _assumed(trace: Trace, assumed: HitAssumption) -> Misses:
 
 def _reported(trace: Trace, *, keep_generated: bool, cached: bool) -> Misses:
     """Hits as the provider measured them; the decode side is taken to hold what the prefill side does, and answers."""
-    assert trace.hit_tokens is not None
-    hits = trace.hit_tokens
-    if not cached:
-        far = np.zeros_like(hits)
-    elif keep_generated and trace.session is not None:
-        far = np.maximum(hits, _carried(trace))
-    else:
-        far = hits
+    far: Iterable[Ints | int] = repeat(0)
+    if cached:
+        far = (rows["hit"] for rows in trace.rows.chunks())
+    if cached and keep_generated and trace.has_session:
+        pairs = zip(trace.rows.chunks(), carried_tokens(trace), strict=True)
+        far = (np.maximum(rows["hit"], carried) for rows, carried in pairs)
     return Misses(
-        prefill_tokens=_computed(trace.input_tokens - hits),
-        decode_tokens=trace.input_tokens - far,
+        rows=_missing(trace, (rows["hit"] for rows in trace.rows.chunks()), far),
         basis=Basis.MEASURED,
         how="cache reads reported by the provider (capacity and curve unknown)",
     )
 
 
-def _carried(trace: Trace) -> Ints:
-    """Input and answer of the turn before in the same session, where this input has room for both."""
-    assert trace.session is not None
-    order = np.argsort(trace.session, kind="stable")
-    total = (trace.input_tokens + trace.output_tokens)[order]
-    before = np.zeros(trace.count, dtype=np.int64)
-    same = np.diff(trace.session[order]) == 0
-    before[1:][same] = total[:-1][same]
-    before[before > trace.input_tokens[order]] = 0
-    carried = np.empty_like(before)
-    carried[order] = before
-    return carried
-
-
-def _computed(missing: Ints) -> Ints:
-    return np.maximum(missing, 1)
+def _missing(trace: Trace, near: Iterable[Ints], far: Iterable[Ints | int]) -> RowStore:
+    """Missing tokens from the hits at both sides, chunk by chunk; at least one token is computed."""
+    result = RowStore([("prefill", "i4"), ("decode", "i4"), ("hit", "i4")])
+    for rows, near_hits, far_hits in zip(trace.rows.chunks(), near, far, strict=False):
+        length = rows["input"].astype(np.int64)
+        result.append(prefill=np.maximum(length - near_hits, 1), decode=length - far_hits, hit=near_hits)
+    return result

@@ -17,7 +17,8 @@ How depths are found without walking a list:
 - Which slots are live is kept as one bit each, so that the live slots above any older slot are a popcount away.
 
 Cost: O(n log n) for n blocks, in numpy throughout. Requests are fed in chunks; results do not depend on where
-chunks end. Memory: 4 bytes per distinct block, one bit per touch, and about 20 bytes per request.
+chunks end. Memory: 4 bytes per distinct block and per block number, and about 40 bytes per request of which a block is
+still the latest touch. Slots and requests that nothing refers to any more are dropped from time to time.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ from pddplan.traces.inversions import LARGEST_INT32, earlier_greater_weight
 from pddplan.traces.slot_bits import SlotBits
 
 Ints = NDArray[np.int64]
-Number = TypeVar("Number", np.int32, np.float64)
+Number = TypeVar("Number", np.int32, np.int64, np.float64)
 NEVER = np.int64(2**31 - 1)
 """Depth of a block that no cache holds: seen for the first time, or expired."""
 NO_SLOT = np.int64(2**62)
 """Where requests that have not come yet end."""
+SLACK = 2**22
+"""Dead slots and requests that may pile up, beside as many as are live, before they are dropped."""
 _START_SIZE = 1024
 
 
@@ -62,6 +65,8 @@ class Depths:
     """Smallest capacity [blocks] at which this block, and all before it in its request, are hits; shape (blocks,)."""
     parent: Ints
     """Earlier request (counted over all chunks) whose input this request continues, -1 if none; shape (requests,)."""
+    conversation: Ints
+    """Number of the chain of requests that continue each other, in order of appearance; shape (requests,)."""
 
 
 class StackReplay:
@@ -74,20 +79,22 @@ class StackReplay:
         keep_generated: bool = False,
         ttl_s: float | None = None,
         expected_blocks: int = 0,
-        expected_requests: int = 0,
     ) -> None:
         """Start with an empty cache.
 
         Parameters:  block_tokens, tokens per block; keep_generated, the cache also holds the KV of generated
                      tokens (decode side), which the next turn of the conversation finds there; ttl_s, blocks not
-                     touched for longer are gone [s]; expected sizes, where known, save memory
+                     touched for longer are gone [s]; expected_blocks, where known, saves memory
         """
         self.block_tokens, self.keep_generated, self.ttl_s = block_tokens, keep_generated, ttl_s
         self.requests = 0
         self._slot: NDArray[Any] = np.full(expected_blocks or _START_SIZE, -1, dtype=np.int32)  # of each block number
         self._slots = SlotBits()
-        # per request, over all chunks: needed to recognise the next turn of a conversation
-        self._expected_requests = expected_requests
+        # records of requests that may be asked for again: needed to recognise the next turn of a conversation
+        self._held = 0
+        self._conversations = 0
+        self._number = np.empty(0, dtype=np.int64)  # of the request, over all chunks
+        self._conversation = np.empty(0, dtype=np.int32)
         self._input = np.empty(0, dtype=np.int32)
         self._output = np.empty(0, dtype=np.int32)
         self._time = np.empty(0, dtype=np.float64)
@@ -107,8 +114,8 @@ class StackReplay:
         request = np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
         kept = _first_of_request(chunk.blocks, request)
         if kept is None:
-            depths, parent = self._feed(chunk, request, lengths)
-            return Depths(_running_max(depths, request), parent)
+            depths, parent, conversation = self._feed(chunk, request, lengths)
+            return Depths(_running_max(depths, request), parent, conversation)
         # an id twice in one request is one block: touched last at its first place, looked up once
         thin_lengths = np.bincount(request[kept.first], minlength=lengths.size)
         thin = RequestChunk(
@@ -118,10 +125,10 @@ class StackReplay:
             output_tokens=chunk.output_tokens,
             time_s=chunk.time_s,
         )
-        depths, parent = self._feed(thin, request[kept.first], thin_lengths)
-        return Depths(_running_max(depths[kept.index], request), parent)
+        depths, parent, conversation = self._feed(thin, request[kept.first], thin_lengths)
+        return Depths(_running_max(depths[kept.index], request), parent, conversation)
 
-    def _feed(self, chunk: RequestChunk, request: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    def _feed(self, chunk: RequestChunk, request: Ints, lengths: Ints) -> tuple[Ints, Ints, Ints]:
         count, blocks = chunk.blocks.size, chunk.blocks
         filled = self._slots.filled
         generated = self._generated_blocks(chunk, lengths)
@@ -132,7 +139,7 @@ class StackReplay:
         position = np.arange(count, dtype=np.int64) - chunk.offsets[request]
         slot = top[request] - position
         start = filled + end - lengths - generated  # slots filled before each request
-        self._end[self.requests : self.requests + lengths.size] = filled + end
+        self._end[self._held : self._held + lengths.size] = filled + end
 
         previous = self._previous(blocks, slot)
         parent = self._parents(chunk, previous, request, lengths)
@@ -158,9 +165,45 @@ class StackReplay:
             age = chunk.time_s[request[found]] - self._time[self._owner(previous[found])]
             depths[found[age > self.ttl_s]] = NEVER
 
+        conversation = self._conversations_of(parent)
+        number = np.where(parent >= 0, self._number[parent], -1)
         self._commit(blocks, slot, generated, top - lengths, previous)
         self._generated_slot[consumed] = -1
-        return depths, parent
+        if max(self._slots.filled, self._held) > 2 * self._slots.live + SLACK:
+            self._compact()
+        return depths, number, conversation
+
+    def _conversations_of(self, parent: Ints) -> Ints:
+        """Number of the conversation of each request of this chunk, whose records are in place."""
+        own = np.arange(parent.size, dtype=np.int64)
+        root = np.where(parent >= self._held, parent - self._held, own)
+        while not np.array_equal(further := root[root], root):
+            root = further
+        opens = parent < 0
+        found = np.where(opens, self._conversations - 1 + np.cumsum(opens), self._conversation[parent])
+        self._conversations += int(opens.sum())
+        found = found[root]
+        self._conversation[self._held : self._held + parent.size] = found
+        return np.asarray(found, dtype=np.int64)
+
+    def _compact(self) -> None:
+        """Forget dead slots, and requests of which no slot is live."""
+        held = slice(0, self._held)
+        end = self._slots.live_below(self._end[held])
+        alive = np.diff(end, prepend=0) > 0
+        count = int(alive.sum())
+        for values in (self._slot, self._generated_slot):
+            known = np.flatnonzero(values >= 0)
+            values[known] = self._slots.live_below(values[known].astype(np.int64))
+        self._end = end[alive]
+        self._number, self._conversation = self._number[held][alive], self._conversation[held][alive]
+        self._input, self._output = self._input[held][alive], self._output[held][alive]
+        self._generated_slot = self._generated_slot[held][alive] if self.keep_generated else self._generated_slot
+        self._time = self._time[held][alive] if self._time.size else self._time
+        self._held = count
+        live, self._slots = self._slots.live, SlotBits()
+        self._slots.add(live)
+        self._slots.kill(np.empty(0, dtype=np.int64))
 
     def _live_above(self, slot: Ints, filled: int) -> Ints:
         """Slots above each one that were live before this chunk, minus those of this chunk up to it."""
@@ -177,7 +220,7 @@ class StackReplay:
         return total // self.block_tokens - chunk.input_tokens // self.block_tokens
 
     def _owner(self, slot: Ints) -> Ints:
-        """Request that filled each slot."""
+        """Record of the request that filled each slot."""
         return np.searchsorted(self._end, slot, side="right").astype(np.int64)
 
     def _previous(self, blocks: Ints, slot: Ints) -> Ints:
@@ -199,7 +242,7 @@ class StackReplay:
         return previous
 
     def _parents(self, chunk: RequestChunk, previous: Ints, request: Ints, lengths: Ints) -> Ints:
-        """The request that each one continues: all whole input blocks of the earlier one lead the later one.
+        """Record of the request that each one continues: all whole input blocks of the earlier one lead the later one.
 
         Found from the last leading block that was ever seen: whoever touched it last is the candidate; its whole
         blocks must end exactly there, and the later input must have room for the earlier answer.
@@ -229,10 +272,8 @@ class StackReplay:
         place = heir - chunk.offsets[request[heir]]
         inside = (place >= whole) & (place < filled)
         heir, owner, offset = heir[inside], owner[inside], (place - whole)[inside]
-        in_chunk = owner >= self.requests
-        top = np.where(
-            in_chunk, generated_top[np.where(in_chunk, owner - self.requests, 0)], self._generated_slot[owner]
-        )
+        in_chunk = owner >= self._held
+        top = np.where(in_chunk, generated_top[np.where(in_chunk, owner - self._held, 0)], self._generated_slot[owner])
         alive = top >= 0
         heir, owner = heir[alive], owner[alive]
         previous = previous.copy()
@@ -250,25 +291,27 @@ class StackReplay:
             self._slot[blocks[self._last_touch]] = slot[self._last_touch]
         if self.keep_generated:
             has = np.flatnonzero(generated)
-            self._generated_slot[self.requests + has] = generated_top[has]
+            self._generated_slot[self._held + has] = generated_top[has]
         self.requests += generated.size
+        self._held += generated.size
 
     def _grow(self, chunk: RequestChunk, lengths: Ints) -> None:
         if chunk.blocks.size:
             needed = int(chunk.blocks.max()) + 1
             self._slot = _grown(self._slot, needed)
-        after = self.requests + lengths.size
-        size = max(after, self._expected_requests)
-        self._input = _grown(self._input, size)
-        self._output = _grown(self._output, size)
+        size = self._held + lengths.size
+        here = slice(self._held, size)
+        self._number, self._conversation = _grown(self._number, size), _grown(self._conversation, size)
+        self._input, self._output = _grown(self._input, size), _grown(self._output, size)
         if self._end.size < size:
             later = np.full(max(size, 2 * self._end.size) - self._end.size, NO_SLOT, dtype=np.int64)
             self._end = np.concatenate((self._end, later))
-        here = slice(self.requests, after)
+        self._number[here] = np.arange(self.requests, self.requests + lengths.size)
         self._input[here] = chunk.input_tokens
         self._output[here] = chunk.output_tokens
         if self.keep_generated:
             self._generated_slot = _grown(self._generated_slot, size)
+            self._generated_slot[here] = -1
         if self.ttl_s is not None and chunk.time_s is not None:
             self._time = _grown(self._time, size)
             self._time[here] = chunk.time_s

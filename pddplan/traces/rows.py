@@ -68,16 +68,3 @@ class Rows:
             failed=None if self.failed is None else self.failed[keep],
             bad=self.bad,
         )
-
-
-@dataclass(slots=True)
-class Names:
-    """Numbers for names (sessions, chats) in order of appearance. Names themselves go nowhere."""
-
-    numbers: dict[object, int] = field(default_factory=dict)
-
-    def number(self, name: object) -> int:
-        return self.numbers.setdefault(name, len(self.numbers))
-
-    def many(self, names: list[object]) -> Ints:
-        return np.fromiter((self.number(name) for name in names), dtype=np.int64, count=len(names))

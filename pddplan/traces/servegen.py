@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
 from pddplan.files import home_path, is_folder
-from pddplan.traces.arrivals import PICTURE_WINDOWS, ArrivalPattern
+from pddplan.traces.arrival_pattern import PICTURE_WINDOWS
+from pddplan.traces.arrivals import ArrivalPattern
 from pddplan.traces.formats import SERVEGEN
 from pddplan.traces.rows import Ints
+from pddplan.traces.scratch import RowStore
 from pddplan.traces.source import open_source
-from pddplan.traces.trace import Trace
+from pddplan.traces.trace import COLUMNS, Trace
 from pddplan.units import HOURS_PER_DAY, MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 SAMPLE_REQUESTS = 40_000
@@ -68,6 +70,8 @@ def read_profile(path: str | Path) -> Trace:
             Problem(what="no client sends any request", fix="give clients with rates above 0", where=str(path))
         )
     inputs, outputs = _sample(clients)
+    rows = RowStore(COLUMNS)
+    rows.append(input=inputs, output=outputs)
     notes = (
         "lengths drawn evenly from the distributions of the profile; input and output are independent in it",
         "SCV is the rate-weighted mean over clients and windows (an upper bound when there are many clients)",
@@ -77,15 +81,10 @@ def read_profile(path: str | Path) -> Trace:
         sha256=digest.hexdigest(),
         format=SERVEGEN,
         how_recognised=f"{len(clients)} client profile{'s' if len(clients) > 1 else ''}",
-        time_s=None,
-        clock_start_s=None,
-        input_tokens=inputs,
-        output_tokens=outputs,
-        session=None,
-        hit_tokens=None,
-        order=np.arange(inputs.size, dtype=np.int64),
-        blocks=None,
-        block_tokens=None,
+        rows=rows,
+        has_time=False,
+        has_session=False,
+        has_hits=False,
         oddities=_oddities(clients),
         notes=notes,
         given_arrival=_pattern(clients),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pddplan.errors import InputError, Problem
+from pddplan.traces.keys import Names, prints_of
 from pddplan.traces.recognise import Recognised
-from pddplan.traces.rows import BadRow, Names, Rows
+from pddplan.traces.rows import BadRow, Rows
 from pddplan.traces.source import Source
 from pddplan.traces.table_reader import json_objects
 from pddplan.traces.times import parse_times
@@ -49,7 +51,7 @@ def weka_rows(source: Source, found: Recognised) -> Iterator[Rows]:
     Block ids are local to a session, so each session gets a range of its own. Requests of a sub-agent run from
     the sub-agent's own start. A sub-agent counts as a conversation of its own.
     """
-    starts, conversations, next_id = SessionStarts(), Names(), 0
+    starts, conversations, next_id = SessionStarts(), itertools.count(), 0
     for line, session in _sessions(source, found):
         batch = _SessionBatch(line, next_id)
         if isinstance(session, str):
@@ -57,7 +59,7 @@ def weka_rows(source: Source, found: Recognised) -> Iterator[Rows]:
             continue
         if session.get("hash_id_scope", "local") != "local":
             batch.base = 0
-        name = conversations.number((line, None))
+        name = next(conversations)
         requests = session.get("requests")
         if not isinstance(requests, list):
             yield batch.rows([BadRow(line, "the session has no list of requests")])
@@ -87,7 +89,7 @@ def tracelab_rows(source: Source, *, block_bytes: int) -> Iterator[Rows]:
                 continue
             lines.append(line)
             values.append(numbers)  # type: ignore[arg-type]
-            names.append(str(row.get("session_id")))
+            names.append(row.get("session_id"))
             times.append(time)
         table = np.array(values, dtype=np.float64).reshape(-1, 3)
         yield Rows(
@@ -96,7 +98,7 @@ def tracelab_rows(source: Source, *, block_bytes: int) -> Iterator[Rows]:
             output_tokens=table[:, 1].copy(),
             hit_tokens=table[:, 2].copy(),
             time_s=parse_times(times)[0] if times else np.empty(0),
-            session=sessions.many(names),
+            session=sessions.many(*prints_of(names)),
             bad=bad,
         )
 
@@ -111,7 +113,7 @@ class _SessionBatch:
         self.ids: list[list[int]] = []
 
     def add(
-        self, requests: Sequence[Any], *, start_s: float, conversation: int, names: Names, depth: int
+        self, requests: Sequence[Any], *, start_s: float, conversation: int, names: Iterator[int], depth: int
     ) -> list[BadRow]:
         """Take the requests of a session or sub-agent; returns what could not be used."""
         bad: list[BadRow] = []
@@ -124,7 +126,7 @@ class _SessionBatch:
             if "agent_id" in request or "requests" in request:
                 inner = request.get("requests")
                 if isinstance(inner, list) and depth < DEEPEST_NESTING and not math.isnan(time):
-                    own = names.number((self.line, depth, place, conversation))
+                    own = next(names)
                     bad += self.add(inner, start_s=start_s + time, conversation=own, names=names, depth=depth + 1)
                 elif isinstance(inner, list):
                     bad.append(BadRow(self.line, f"{where}: a sub-agent without start, or nested too deeply"))

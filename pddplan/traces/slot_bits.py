@@ -54,6 +54,15 @@ class SlotBits:
         inside = np.bitwise_count(self._words[word] >> bit).astype(np.int64)  # this slot and those above in its word
         return np.asarray(self.live - self._before[word + 1] + inside - 1)
 
+    def live_below(self, places: Ints) -> Ints:
+        """Live slots below each place (a slot, or the end of the line)."""
+        word, bit = places // WORD_BITS, (places % WORD_BITS).astype(np.uint64)
+        last = self._words.size - 1  # the end of the line may lie in the word after it
+        inside = np.bitwise_count(self._words[np.minimum(word, last)] & ((np.uint64(1) << bit) - np.uint64(1))).astype(
+            np.int64
+        )
+        return np.asarray(self._before[word] + inside)
+
 
 def _low_bits(count: int) -> np.uint64:
     return np.uint64((1 << count) - 1)

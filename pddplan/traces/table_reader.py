@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +18,10 @@ import numpy as np
 from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
 from pddplan.traces.formats import TableFormat
+from pddplan.traces.keys import UNKNOWN, KeyTable, Names, joined_prints, prints_of
 from pddplan.traces.parquet import ROWS_AT_ONCE, parquet_in_words, refuse_deadly, row_count
 from pddplan.traces.recognise import Recognised, pick
-from pddplan.traces.rows import BadRow, Ints, Names, Rows
+from pddplan.traces.rows import BadRow, Ints, Rows
 from pddplan.traces.source import BLOCK_BYTES, Source, TextBlock
 from pddplan.traces.times import parse_times
 from pddplan.units import MIB
@@ -32,7 +33,6 @@ NUMBER_ROLES = ("input", "output", "hit", "appended")
 FAILED_WORDS = frozenset({"failed", "failure", "error", "errored", "timeout", "cancelled", "canceled", "aborted"})
 LARGEST_ID = 2**63
 LARGEST_ARRAY_BYTES = 256 * MIB
-NO_NAME = (None, "", "null", "None", "nan")
 
 
 class TableReader:
@@ -45,7 +45,7 @@ class TableReader:
         optional = {role: name for role, name in self.table.optional.items() if name in found.columns}
         self.columns: dict[str, str] = {**self.table.columns, **optional}
         self.sessions = Names()
-        self.chats: dict[object, int] = {}
+        self.chats = KeyTable()
         self.text_times = False
 
     def rows(self) -> Iterator[Rows]:
@@ -208,11 +208,7 @@ class TableReader:
             words = get("status").cast(_string()).str.to_lowercase().to_list()
             rows.failed = np.array([word in FAILED_WORDS for word in words], dtype=bool)
         if "session" in self.columns:
-            parents = get("parent").to_list() if self.table.chat_chain and "parent" in self.columns else None
-            names = get("session").to_list()
-            if "lane" in self.columns:
-                names = list(zip(names, get("lane").to_list(), strict=True))
-            rows.session = self._sessions(names, parents)
+            rows.session = self._sessions(get)
         if "ids" in self.columns:
             rows.offsets, rows.ids, broken = _lists(get("ids"))
             if broken.any():
@@ -265,10 +261,7 @@ class TableReader:
         if "status" in self.columns:
             rows.failed = np.array([str(word).lower() in FAILED_WORDS for word in values["status"]], dtype=bool)
         if "session" in self.columns:
-            names = values["session"]
-            if "lane" in self.columns:
-                names = list(zip(names, values["lane"], strict=True))
-            rows.session = self._sessions(names, values.get("parent") if self.table.chat_chain else None)
+            rows.session = self._sessions(values.__getitem__)
         if "ids" in self.columns:
             rows.offsets = np.cumsum(np.array(lengths, dtype=np.int64))
             rows.ids = np.array(flat, dtype=np.int64)
@@ -292,16 +285,29 @@ class TableReader:
             hits = np.nan_to_num(hits, nan=0.0)
         return numbers["input"], hits
 
-    def _sessions(self, names: Sequence[Any], parents: Sequence[Any] | None) -> Ints:
-        if parents is None:  # a request without a session is a conversation of its own
-            own = [object() if name in NO_NAME else _hashable(name) for name in names]
-            return self.sessions.many(own)
-        numbers = np.empty(len(names), dtype=np.int64)
-        for place, (chat, parent) in enumerate(zip(names, parents, strict=True)):
-            root = self.chats.get(_hashable(parent))
-            number = self.sessions.number(_hashable(chat)) if root is None else root
-            self.chats[_hashable(chat)] = number
-            numbers[place] = number
+    def _sessions(self, get: Callable[[str], Any]) -> Ints:
+        """Number of the conversation of each row; a request without a session is a conversation of its own."""
+        names = prints_of(get("session"))
+        if "lane" in self.columns:
+            names = joined_prints([names, prints_of(get("lane"))])
+        if not (self.table.chat_chain and "parent" in self.columns):
+            return self.sessions.many(*names)
+        return self._chains(names[0], prints_of(get("parent"))[0])
+
+    def _chains(self, chats: Ints, parents: Ints) -> Ints:
+        """Conversations of chats that name the chat before."""
+        known, known_parent = self.chats.lookup(chats).tolist(), self.chats.lookup(parents).tolist()
+        here: dict[int, int] = {}
+        numbers = np.empty(chats.size, dtype=np.int64)
+        for place, (chat, parent) in enumerate(zip(chats.tolist(), parents.tolist(), strict=True)):
+            number = here.get(parent, known_parent[place])
+            if number == UNKNOWN:
+                number = here.get(chat, known[place])
+            if number == UNKNOWN:
+                number = int(self.sessions.fresh(1)[0])
+            here[chat] = numbers[place] = number
+        new = np.unique(chats[self.chats.lookup(chats) == UNKNOWN])
+        self.chats.insert(new, np.array([here[chat] for chat in new.tolist()], dtype=np.int32))
         return numbers
 
 
@@ -401,10 +407,6 @@ def _number(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
-
-
-def _hashable(value: Any) -> Any:
-    return value if isinstance(value, (int, str, float, tuple)) or value is None else repr(value)
 
 
 def _short(value: object) -> str:

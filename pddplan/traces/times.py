@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,36 +51,55 @@ def parse_times(values: Any) -> tuple[Array, bool]:
     return _calendar(values), True
 
 
-def resolve_unit(raw: Array, *, wanted: str, integers_are_ms: bool) -> tuple[str, str]:
+@dataclass(slots=True)
+class RawTimes:
+    """What is to be known of the times of a file before their unit is."""
+
+    count: int = 0
+    smallest: float = math.inf
+    largest: float = -math.inf
+    whole: bool = True
+    """No time has a fraction."""
+    backwards: int = 0
+    """Times smaller than the one before."""
+    _last: float = -math.inf
+
+    def take(self, raw: Array) -> None:
+        """Further times, all finite."""
+        if not raw.size:
+            return
+        self.count += raw.size
+        self.smallest, self.largest = min(self.smallest, float(raw.min())), max(self.largest, float(raw.max()))
+        self.whole = self.whole and bool((raw == np.floor(raw)).all())
+        self.backwards += int((np.diff(raw, prepend=self._last) < 0).sum())
+        self._last = float(raw[-1])
+
+
+def resolve_unit(raw: RawTimes, *, wanted: str, integers_are_ms: bool) -> tuple[str, str]:
     """Unit of numeric times, and why.
 
-    Parameters:  raw, times as written; wanted, a unit or ``auto``; integers_are_ms, the format writes milliseconds
-                 as whole numbers (relative times only)
+    Parameters:  raw, what is known of the times as written; wanted, a unit or ``auto``;
+                 integers_are_ms, the format writes milliseconds as whole numbers (relative times only)
     Holds when:  traces have between LEAST_PLAUSIBLE_RPS and MOST_PLAUSIBLE_RPS; the user can overrule.
     """
     if wanted != "auto":
         return wanted, "by format or option"
-    finite = raw[np.isfinite(raw)]
-    if not finite.size:
-        return "s", "no times"
-    smallest = float(finite.min())
     for unit, limit in EPOCH_SMALLEST.items():
-        if smallest >= limit:
+        if raw.smallest >= limit:
             return unit, "numbers are times since 1970"
-    span = float(finite.max()) - smallest
-    whole = bool((finite == np.floor(finite)).all())
+    span = raw.largest - raw.smallest
 
     def rate(unit: str) -> float:
-        return finite.size / (span / UNITS_PER_S[unit]) if span > 0 else 0.0
+        return raw.count / (span / UNITS_PER_S[unit]) if span > 0 else 0.0
 
-    if whole and integers_are_ms:
+    if raw.whole and integers_are_ms:
         if rate("ms") > MOST_PLAUSIBLE_RPS >= rate("s"):
             return "s", f"whole numbers; as milliseconds they would mean {rate('ms'):,.0f} requests/s"
         return "ms", "whole numbers"
     least = LEAST_USUAL_RPS if integers_are_ms else LEAST_PLAUSIBLE_RPS
     if rate("s") < least <= rate("ms") <= MOST_PLAUSIBLE_RPS:
         return "ms", f"as seconds they would mean one request in {1 / max(rate('s'), 1e-12):,.0f} s"
-    return "s", "fractional numbers" if not whole else "nothing says otherwise"
+    return "s", "fractional numbers" if not raw.whole else "nothing says otherwise"
 
 
 def _calendar(values: Any) -> Array:

@@ -14,7 +14,7 @@ from benchmarks.fuzz_mutations import monsters
 from benchmarks.fuzz_targets import _azure, _mooncake
 from pddplan.errors import InputError
 from pddplan.traces import parquet, source
-from pddplan.traces.arrivals import dispersion_of_counts, window_counts
+from pddplan.traces.arrival_pattern import dispersion_of_counts
 from pddplan.units import MIB
 from tests.hostile.conftest import READERS, Survives
 
@@ -54,9 +54,11 @@ def test_dispersion_counts_empty_windows_too(times: list[float], window: float) 
     import numpy as np
 
     ordered = np.sort(np.array(times))
-    counts = window_counts(ordered, window)
+    windows = int((ordered[-1] - ordered[0]) / window)
+    place = ((ordered - ordered[0]) / window).astype(int)
+    counts = np.bincount(place[place < windows], minlength=windows)
     found = dispersion_of_counts(ordered, window)
-    if found is not None and counts.size >= 10 and counts.mean() > 0:
+    if found is not None:
         assert found == pytest.approx(counts.var() / counts.mean(), rel=1e-9, abs=1e-9)
 
 
@@ -134,7 +136,8 @@ def test_half_a_character_is_no_reason_to_fall_over(survives: Survives, key: str
 def test_requests_at_one_instant_have_no_pattern(gap: float) -> None:
     import numpy as np
 
-    from pddplan.traces.arrivals import arrival_pattern, clock_grid_s, gap_scv
+    from pddplan.traces.arrival_pattern import arrival_pattern, gap_scv
+    from pddplan.traces.arrivals import clock_grid_s
 
     times = np.array([0.0, 0.0, 0.0, gap, gap, 2 * gap])
     assert np.isfinite(gap_scv(times))

@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pddplan.traces.arrivals import (
-    Scaling,
-    arrival_pattern,
-    clock_grid_s,
-    dispersion_of_counts,
-    gap_scv,
-    hourly_profile,
-    scaled_arrivals,
-    window_counts,
-)
+from pddplan.traces.arrival_pattern import arrival_pattern, dispersion_of_counts, gap_scv, hourly_profile
+from pddplan.traces.arrivals import Scaling, clock_grid_s, scaled_arrivals
 
 
 def poisson(rate: float, count: int, seed: int = 1) -> np.ndarray:
@@ -106,10 +98,6 @@ def test_daily_profile_follows_the_day() -> None:
 def test_no_profile_from_less_than_a_day_or_a_handful() -> None:
     assert hourly_profile(poisson(1, 5000)) is None
     assert hourly_profile(np.linspace(0, 10 * 86400, 50)) is None
-
-
-def test_windows_are_whole() -> None:
-    assert window_counts(np.array([0.0, 0.5, 1.5, 2.0, 2.7]), 1.0).tolist() == [2, 1]
 
 
 def test_too_few_requests_say_nothing() -> None:

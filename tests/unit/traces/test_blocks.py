@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pddplan.traces.blocks import BlockNumbers, BlockStore
+from pddplan.traces.blocks import BlockNumbers, BlockStore, ConsecutiveBlocks
 
 
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 50), max_size=20), max_size=8))
@@ -29,21 +29,20 @@ def test_small_ids_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0], [1]])
-def test_gather_gives_blocks_in_any_order(order: list[int]) -> None:
-    store, parts = BlockStore(), [[1, 2], [], [3, 4, 5]]
+@pytest.mark.parametrize("memory_bytes", [0, 10**6])
+def test_gather_gives_blocks_in_any_order(order: list[int], memory_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pddplan.traces.blocks.MEMORY_BYTES", memory_bytes)
+    store, parts, starts = BlockStore(), [[1, 2], [], [3, 4, 5]], []
     for part in parts:
-        store.append(np.array([len(part)]), np.array(part, dtype=np.int32))
+        starts.append(store.count)
+        store.append(np.array(part, dtype=np.int32))
     store.close()
-    offsets, blocks = store.gather(np.array(order))
+    lengths = np.array([len(part) for part in parts])
+    offsets, blocks = store.gather(np.array(starts)[order], lengths[order])
     assert [blocks[a:b].tolist() for a, b in itertools.pairwise(offsets)] == [parts[k] for k in order]
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 40))
-def test_chunks_cover_every_request_once(lengths: list[int], size: int) -> None:
-    store = BlockStore()
-    store.append(np.array(lengths), np.zeros(sum(lengths), dtype=np.int32))
-    store.close()
-    order = np.arange(len(lengths))
-    chunks = list(store.chunks(order, chunk_blocks=size))
-    assert np.concatenate(chunks).tolist() == order.tolist()
-    assert all(chunk.size for chunk in chunks)
+def test_consecutive_blocks_need_no_store() -> None:
+    offsets, blocks = ConsecutiveBlocks(largest=9, count=5).gather(np.array([7, 2]), np.array([2, 3]))
+    assert offsets.tolist() == [0, 2, 5]
+    assert blocks.tolist() == [7, 8, 2, 3, 4]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pddplan.traces.classes import bin_shares, build_classes, fit_of, weighted_quantile
+from pddplan.traces.classes import bin_shares, build_classes, fit_of, marginals_of, weighted_quantile
 
 
 def requests(seed: int, count: int, tail: float) -> dict[str, np.ndarray]:
@@ -31,8 +31,7 @@ def test_means_and_percentiles_within_two_percent(seed: int, count: int, tail: f
     classes = build_classes(**columns)
     assert classes.count <= 64
     assert classes.weight.sum() == pytest.approx(1)
-    without_input = {name: values for name, values in columns.items() if name != "input_tokens"}
-    assert fit_of(classes, **without_input).worst_relative_error < 0.02
+    assert fit_of(classes, marginals_of(*columns.values())).worst_relative_error < 0.02
     assert (classes.miss_prefill_tokens <= classes.input_tokens * (1 + 1e-12)).all()
     assert (classes.miss_decode_tokens <= classes.input_tokens * (1 + 1e-12)).all()
     assert (classes.miss_prefill_tokens >= 0).all()
@@ -54,12 +53,13 @@ def test_equal_requests_are_one_class() -> None:
     assert classes.weight.tolist() == [1.0]
 
 
-def test_many_requests_are_cut_on_a_sample_but_all_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pddplan.traces.classes.SAMPLE", 500)
-    monkeypatch.setattr("pddplan.traces.classes.ASSIGNED_AT_ONCE", 777)
+def test_how_requests_come_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = requests(5, 5000, 1.0)
-    classes = build_classes(**columns)
-    assert classes.mean(classes.output_tokens) == pytest.approx(columns["output_tokens"].mean())
+    whole = build_classes(**columns)
+    monkeypatch.setattr("pddplan.traces.classes.ROWS_AT_ONCE", 777)
+    in_pieces = build_classes(**columns)
+    for name in ("weight", *columns):
+        assert getattr(in_pieces, name).tolist() == getattr(whole, name).tolist()
 
 
 def test_a_rare_tail_keeps_its_mean() -> None:

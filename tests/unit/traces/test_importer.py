@@ -15,11 +15,12 @@ from pddplan.profiles import yaml_source
 from pddplan.profiles.workload_profile import dump_workload, parse_workload
 from pddplan.traces.arrivals import Scaling
 from pddplan.traces.caching import CachePolicy, Routing
-from pddplan.traces.importer import Imported, ImportSettings, cache_knee, describe, import_file, import_trace, odd_share
+from pddplan.traces.importer import Imported, ImportSettings, cache_knee, describe, import_file, import_trace
 from pddplan.traces.misses import HitAssumption
 from pddplan.traces.reading import ReadOptions, read_source
 from pddplan.traces.servegen import parse_distribution, read_profile
 from pddplan.traces.source import from_bytes
+from pddplan.traces.tally import odd_share
 from pddplan.traces.trace import Trace
 
 SETTINGS = ImportSettings(llm="deepseek-v3", name="w")
@@ -52,7 +53,7 @@ def test_everything_measured_is_marked_so() -> None:
     assert numbers(imported)["arrival.rate_rps"].basis is Basis.MEASURED
     assert numbers(imported)["requests"].basis is Basis.DERIVED
     assert imported.workload.arrival.rate_rps == pytest.approx(2.0)
-    assert sum(imported.hit_bins) == pytest.approx(1)
+    assert sum(imported.tally.bin_share) == pytest.approx(1)
     assert cache_knee(imported) is not None
     assert imported.workload.cache_curve is not None
     assert imported.workload.cache_curve[-1][1] == pytest.approx(imported.token_hit_fraction)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pddplan.traces.arrivals import arrival_pattern
+from pddplan.traces.arrival_pattern import arrival_pattern
 from pddplan.traces.caching import CachePolicy, replay
-from pddplan.traces.classes import build_classes, fit_of
+from pddplan.traces.classes import build_classes, fit_of, marginals_of
 from pddplan.traces.misses import find_misses
 from pddplan.traces.reading import ReadOptions, read_trace
 from pddplan.traces.trace import Trace
@@ -70,13 +70,14 @@ def test_classes_keep_means_and_percentiles(shared_dir: Path, name: str) -> None
     trace = trace_of(shared_dir, name)
     misses = find_misses(trace, prefill=CachePolicy(), decode=CachePolicy(keep_generated=True))
     columns = {
+        "input_tokens": trace.input_tokens,
         "miss_prefill_tokens": misses.prefill_tokens,
         "miss_decode_tokens": misses.decode_tokens,
         "output_tokens": trace.output_tokens,
     }
-    classes = build_classes(input_tokens=trace.input_tokens, **columns)
+    classes = build_classes(**columns)
     assert classes.count <= 64
-    assert fit_of(classes, **columns).worst_relative_error < 0.02
+    assert fit_of(classes, marginals_of(*columns.values())).worst_relative_error < 0.02
     assert classes.mean(classes.input_tokens) == pytest.approx(trace.input_tokens.mean(), rel=0.005)
     # second moments decide queues: the spread must survive, not only means
     second = float(np.mean(misses.prefill_tokens.astype(float) ** 2))
