@@ -70,13 +70,17 @@ class Line:
     tiers: tuple[Tier, ...]
     rtt_s: float
     loss_fraction: float = 0.0
+    """Share of packets lost; with the round trip it caps one flow (Mathis)."""
     protocol_efficiency: float = 0.94
     """Share of the line rate left for payload; 0.941 = TCP over 1500-byte frames with timestamps."""
     tcp_flows: int = 32
     """Parallel TCP flows of ONE transfer: window and loss limit a transfer, the line rate limits all together."""
     tcp_window_bytes: float = 6 * MIB
+    """Window of one flow: it caps a flow at window over round trip."""
     mss_bytes: float = 1448.0
+    """Payload of one packet."""
     max_lines: int = 1
+    """So many lines of one tier may be leased side by side."""
     background_fraction: float = 0.0
     """Share of the line that other traffic takes."""
     noise_mean_s: float = 0.0
@@ -92,11 +96,15 @@ class Finance:
     """
 
     currency: str = "USD"
+    """Money of the file and of every report."""
     usd_per_currency: float = 1.0
+    """USD for one unit of that currency, to turn published USD prices."""
     hours_per_month: float = 730.0
+    """Hours that a month of rent is charged for."""
     power_price_per_kwh: float = 0.0
     """0 = power is part of the rent."""
     pue: float = 1.3
+    """Power drawn by the site over that of its IT equipment."""
     support_fraction: float = 0.0
     """Support and operation, as a fraction of the subtotal of a pool or line."""
     spare_fraction: float = 0.0
@@ -106,6 +114,7 @@ class Finance:
     acquisition: str = "rent"
     """``rent`` or ``purchase``."""
     amortisation_years: float = 4.0
+    """Years over which bought chips are written off."""
     residual_fraction: float = 0.1
     """Share of the purchase price that the chip still fetches at the end."""
     cost_of_capital_fraction: float = 0.08

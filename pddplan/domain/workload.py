@@ -154,7 +154,9 @@ class OddTraffic:
     """The exception of the PDD report: long transfer, short answer; finished on the relay pool, nothing crosses."""
 
     min_transfer_tokens: float = 16_384.0
+    """A request counts as odd from so many tokens that would have to cross the line."""
     max_output_tokens: float = 500.0
+    """And only with fewer output tokens than this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

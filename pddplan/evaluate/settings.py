@@ -26,13 +26,17 @@ class Settings:
     handover: str = "catch-up"
     """How the relay hands its tokens over: ``one-shot`` or ``catch-up``."""
     handover_threshold_tokens: float = 64.0
+    """Catching up ends with a round of no more tokens than this."""
     handover_overhead_s: float = 0.26
     """Time of the two engines per hand-over round beside the line and the multi-token step."""
     token_id_bytes: float = 15.0
+    """Bytes on the line per token that the relay hands over."""
     rdma_bytes_per_s: float | None = None
     """Rate of KV inside a site per prefill instance; None = all NICs of the instance."""
     rdma_efficiency: float = 0.8
+    """Share of the NIC rate that moving KV inside a site reaches."""
     rdma_latency_s: float = 0.01
+    """Time before the first byte of a KV transfer inside a site."""
     discipline: str = "fifo"
     """Order in front of prefill: ``fifo`` or ``shortest-first``."""
     decode_slot_scv: float = 1.0

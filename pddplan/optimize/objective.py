@@ -71,6 +71,7 @@ class Limits:
     allowed_chips: tuple[str, ...] | None = None
     """Only these kinds of chips; None = all that the sites offer."""
     time_limit_s: float = 30.0
+    """Stop searching after this long, and say how far from the best the plan may be."""
     gap: float = 1e-3
     """Stop when the plan is proven this close to the best one, as a fraction."""
     acceptable_gap: float = 0.01
