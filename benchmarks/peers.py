@@ -37,12 +37,22 @@ from peers_questions import (
     same_layout,
 )
 from peers_spent import Growth, Spent, median_run, run
-from peers_text import ANSWERS_READ, HEAD, MEASURED_READ, SPEED_READ, expert_prefill_read
+from peers_text import (
+    ANSWERS_READ,
+    EXPERTS_AGGREGATED_HEAD,
+    EXPERTS_AGGREGATED_READ,
+    EXPERTS_HEAD,
+    EXPERTS_PREFILL_READ,
+    HEAD,
+    MEASURED_READ,
+    SPEED_READ,
+    expert_prefill_read,
+)
 
 from pddplan.errors import InputError
 from pddplan.units import KILO, MS_PER_S
 
-PARTS = ("speed", "volume", "answers", "measured", "growth")
+PARTS = ("speed", "volume", "answers", "experts", "measured", "growth")
 ROWS = (10_000, 30_000, 100_000, 300_000)
 REPLAYED = (100_000, 1_000_000)
 MISSING = "The peer is not installed here, so only our side is given."
@@ -75,6 +85,7 @@ def main() -> None:
             "speed": lambda: _speed(peer, folder, asked),
             "volume": lambda: _volume(folder, asked.rows),
             "answers": lambda: _answers(asker, results, folder),
+            "experts": lambda: _experts(results, asked.measured),
             "measured": lambda: _measured(asker, results, asked),
             "growth": lambda: _growth(folder),
         }
@@ -294,6 +305,22 @@ def _expert_prefill(q: Question, row: dict[str, str]) -> tuple[str, ...]:
     chips = float(row["(p)tp"]) * float(row["(p)pp"]) * float(row["(p)dp"])
     ours, theirs = (rate * INPUT_TOKENS / chips for rate in both.prefill_rps)
     return expert_prefill_read(ours, theirs)
+
+
+def _experts(results: Path, data: Path | None) -> Lines:
+    """Mixtures of experts, term by term."""
+    from peers_experts import aggregated_lines, measured_prefill, published_lines, term_lines
+
+    yield from EXPERTS_HEAD
+    yield from term_lines()
+    yield ""
+    for what, rate in measured_prefill(data) if data else ():
+        yield f"- Measured, prefill pool saturated ({what}): **{rate:,.0f}** input tokens per second and chip."
+    yield from EXPERTS_PREFILL_READ
+    yield from published_lines()
+    yield from EXPERTS_AGGREGATED_HEAD
+    yield from aggregated_lines(results)
+    yield from EXPERTS_AGGREGATED_READ
 
 
 def _measured(peer: Path | None, results: Path, asked: argparse.Namespace) -> Lines:

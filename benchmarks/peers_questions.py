@@ -151,7 +151,7 @@ def peer_answer(row: dict[str, str], question: Question) -> Answer:
         ttft_p90_s=None,
         tpot_s=float(row["tpot"]) / MS_PER_S,
         layout=", ".join(
-            f"{role} {int(float(row[f'({key})workers'])) * replicas} x {_shape(row, key)}"
+            f"{role} {int(float(row[f'({key})workers'])) * replicas} x {shape_of(row, key)}"
             for role, key in (("P", "p"), ("MD", "d"))
         ),
     )
@@ -162,10 +162,12 @@ def peer_agg_tokens_per_s_per_chip(rows: Sequence[dict[str, str]]) -> float | No
     return max((float(row["tokens/s/gpu_cluster"]) for row in rows), default=None)
 
 
-def _shape(row: dict[str, str], key: str) -> Any:
+def shape_of(row: dict[str, str], key: str) -> Any:
+    """Layout of one side of the peer's answer: ``p``, ``d``, or nothing for an aggregated one."""
     from pddplan.domain.plan import Shape
 
-    tp, pp, dp, ep = (int(float(row[f"({key}){name}"])) for name in ("tp", "pp", "dp", "moe_ep"))
+    side = f"({key})" if key else ""
+    tp, pp, dp, ep = (int(float(row[f"{side}{name}"])) for name in ("tp", "pp", "dp", "moe_ep"))
     return Shape(tp=tp, pp=pp, dp=dp, ep=ep)
 
 
@@ -196,7 +198,7 @@ def same_layout(row: dict[str, str], question: Question) -> SameLayout:
         return instance_performance(
             chip=load_chip(question.chip),
             llm=load_llm(question.llm),
-            shape=_shape(row, key),
+            shape=shape_of(row, key),
             efficiency=load_efficiency(None, load_chip(question.chip)),
             weights_dtype=question.dtype,
             kv_dtype=kv_dtype_of(row),
@@ -214,6 +216,6 @@ def same_layout(row: dict[str, str], question: Question) -> SameLayout:
     )
 
 
-def kv_dtype_of(row: dict[str, str]) -> str:
+def kv_dtype_of(row: dict[str, str], key: str = "d") -> str:
     """Number format of the KV cache that the peer chose, by our name."""
-    return "fp8" if row["(d)kvcache"].startswith("fp8") else "bf16"
+    return "fp8" if row[f"({key})kvcache" if key else "kvcache"].startswith("fp8") else "bf16"

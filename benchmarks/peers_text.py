@@ -27,8 +27,10 @@ ANSWERS_READ = (
     "- **TTFT.** The peer's is the time of one prefill batch times a fixed 1.8, whatever the load. Ours is a",
     "  distribution: wait in the queue at the planned load (up to 95 % busy), prefill, KV transfer, first step. The",
     "  promise is put on P50 here, because the peer's number is nearest to a typical one; P90 stands beside it.",
-    "- **TPOT.** The peer's promise is on the mean, ours on P90. In aggregated serving, where prefills",
-    "  interrupt decoding, this may be part of why our mixtures of experts serve less; not yet isolated.",
+    "- **TPOT.** The peer's promise is on the mean, ours on P90, which in aggregated serving, where prefills",
+    "  interrupt decoding, allows fewer requests in flight.",
+    "- **Mixtures of experts over nodes.** The peer's tables have no exchange over NICs for these engines: its own",
+    "  provenance file says that times of one node stand in for two. See the next section.",
     "- **Margins.** The peer takes 10 % off the rate of prefill workers and 8 % off decode workers when it matches",
     "  them. Ours takes no flat margin: pools may be 95 % busy, and what that does to waits is computed. Where prefill",
     "  limits a plan, its throughput therefore differs by 0.95 / 0.90 before any difference in speed.",
@@ -43,6 +45,51 @@ ANSWERS_READ = (
     "- **What only one of them models.** Peer: kernels by engine release, wide expert parallelism with its own load",
     "  balance, deployment files. Ours: several kinds of requests, percentiles, caches, second sites and lines, relay",
     "  decoding, prices, proof of the optimum.",
+)
+
+EXPERTS_HEAD = (
+    "",
+    "## Mixtures of experts, term by term",
+    "",
+    "Prefill of DeepSeek-V3 (fp8) on H100, one prompt of 4,000 tokens on every attention rank, our terms in ms:",
+    "",
+)
+
+EXPERTS_PREFILL_READ = (
+    "",
+    "What makes the difference:",
+    "",
+    "- **The wire.** The peer's 3,760 input tokens per second and chip for EP16 come with exchange times of EP8 inside",
+    "  one node (its `moe_comm_fallbacks.json`: requested two nodes, measured one). The second line of each layout",
+    "  shows what that assumption is worth in our terms.",
+    "- **The engine.** Engines without all-to-all kernels gather every token on every chip. Those with (DeepEP) send a",
+    "  token over the NIC once per remote node, hide most of the exchange behind the other half of the batch, and",
+    "  balance experts by copying the busy ones. All of this is in the stack `wide-ep` (`--stack wide-ep`), whose",
+    "  numbers are taken from publications and marked so. Measured systems differ sixfold for this reason alone, so",
+    "  neither a fit nor a table of kernels is right for an engine it does not describe.",
+    "- **The fleet.** DeepSeek's average of a day includes the quiet hours; its own profile of the same kernels is",
+    "  twice as fast.",
+    "",
+    "The tuned stack against what is published, tokens per second and chip on H100 or H800. No number was fitted to",
+    "these rows except two: the spread of experts (from the gain of a perfect balance) and the share of the exchange",
+    "that is hidden.",
+    "",
+)
+
+EXPERTS_AGGREGATED_HEAD = (
+    "",
+    "Aggregated serving on the peer's best layout, with as many requests in flight, ours : the peer's. TPOT is the",
+    "mean: a step, and what the prefills of the others add.",
+    "",
+)
+
+EXPERTS_AGGREGATED_READ = (
+    "",
+    "Our aggregated mixtures of experts used to serve half of what the peer's do. Causes, by size: attention ranks were",
+    "charged a whole stop of decoding for each prefill, though they prefill in the same passes (measured rows agree",
+    "with the shared stop, and so does the closed loop that our numbers were fitted to); the peer prices NICs as NVLink",
+    "where the table says so; and the promise on P90 instead of the mean leaves room for fewer requests. With the same",
+    "layout and load both speed models are as close as the table says.",
 )
 
 FLEET_TOKENS_PER_S_PER_CHIP = 9212.5 * (1 - 0.563)
