@@ -85,11 +85,11 @@ EXPERTS_AGGREGATED_HEAD = (
 
 EXPERTS_AGGREGATED_READ = (
     "",
-    "Our aggregated mixtures of experts used to serve half of what the peer's do. Causes, by size: attention ranks were",
-    "charged a whole stop of decoding for each prefill, though they prefill in the same passes (measured rows agree",
-    "with the shared stop, and so does the closed loop that our numbers were fitted to); the peer prices NICs as NVLink",
-    "where the table says so; and the promise on P90 instead of the mean leaves room for fewer requests. With the same",
-    "layout and load both speed models are as close as the table says.",
+    "Our aggregated mixtures of experts used to serve half of what the peer's do. Causes, by size: attention ranks",
+    "were charged a whole stop of decoding for each prefill, though they prefill in the same passes (measured rows",
+    "agree with the shared stop, and so does the closed loop that our numbers were fitted to); the peer prices NICs as",
+    "NVLink where the table says so; and the promise on P90 instead of the mean leaves room for fewer requests. With",
+    "the same layout and load both speed models are as close as the table says.",
 )
 
 FLEET_TOKENS_PER_S_PER_CHIP = 9212.5 * (1 - 0.563)
