@@ -69,6 +69,7 @@ class StraightInstance:
     kv: StraightKv = field(default_factory=StraightKv)
     basis: Basis = Basis.ASSUMED
     prefill_servers: int = 1
+    prefill_chunk_tokens: float = 8192.0
 
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         return 0.1 + 1e-4 * np.asarray(new_tokens, dtype=float) + 0.0 * np.asarray(cached_tokens, dtype=float)

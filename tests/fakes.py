@@ -42,6 +42,7 @@ class LinearInstance:
     batch_cap: int = 64
     speculation_gain: float = 0.0
     prefill_servers: int = 1
+    prefill_chunk_tokens: float = 8192.0
 
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         new = np.asarray(new_tokens, dtype=float) + 0.0 * np.asarray(cached_tokens, dtype=float)

@@ -255,6 +255,12 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
     for pool in plan.pools:
         prefill, point = solved.states.prefill.get(pool.id), solved.states.decode.get(pool.id)
         load = max(prefill.utilization if prefill else 0.0, point.utilization if point else 0.0)
+        if pool.role is Role.AGGREGATED and point is not None:
+            chunk, longest = problem.instance_of(pool).prefill_chunk_tokens, problem.longest_mixed_step_s
+            said.append(
+                f"pool {pool.id} prefills in chunks of {chunk:,.0f} tokens that ride on decode steps (serving stack "
+                f"profile); such a step takes up to {longest(pool, point.cap_step_s):.2g} s"
+            )
         if warn < load < 1.0:
             said.append(
                 f"pool {pool.id} runs at {load:.0%}: waits grow without bound towards 100 %, and above {warn:.0%} "

@@ -111,7 +111,7 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
     spread = _batch_spread_s(point, output, output)
     most = point.cap_token_s + zero
     if path.kind is PathKind.AGGREGATED:
-        gap = gap + prefill.service_s.max()
+        gap = np.full_like(output, problem.longest_mixed_step_s(plan.pool(path.prefill), point.cap_step_s))
         most = np.full_like(output, np.inf)
         spread = np.hypot(
             spread,

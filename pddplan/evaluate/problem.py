@@ -54,6 +54,9 @@ class Instance(Protocol):
     @property
     def prefill_servers(self) -> int: ...
 
+    @property
+    def prefill_chunk_tokens(self) -> float: ...
+
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array: ...
 
     def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array: ...
@@ -127,6 +130,25 @@ class Problem:
     def prefill_stop_s(self, pool: Pool) -> Array:
         """Part of each class's prefill time that stops decoding on the same (aggregated) instance [s]."""
         return self._remembered("stop", pool, lambda: self._per_class(self.instance_of(pool).prefill_stop_s))
+
+    def longest_mixed_step_s(self, pool: Pool, step_s: float) -> float:
+        """Longest pass of an aggregated instance: a decode step that carries a chunk of somebody's prefill [s].
+
+        The last full chunk of a prompt is the slowest, as it reads the most context. A pass takes at least as long as
+        the chunk alone, else the decode step and what the chunk adds to it (docs/queueing.md).
+        """
+        alone, added = self._remembered("chunk", pool, lambda: self._longest_chunk_s(pool))
+        return max(alone, step_s + added)
+
+    def _longest_chunk_s(self, pool: Pool) -> tuple[float, float]:
+        classes, instance = self.workload.classes, self.instance_of(pool)
+        used = classes.weight > 0
+        new, cached = classes.miss_prefill_tokens[used], classes.cached_prefill_tokens[used]
+        chunk = np.minimum(new, instance.prefill_chunk_tokens)
+        before = cached + new - chunk
+        alone = np.asarray(instance.prefill_time_s(new_tokens=chunk, cached_tokens=before), dtype=float)
+        added = np.asarray(instance.prefill_stop_s(new_tokens=chunk, cached_tokens=before), dtype=float)
+        return float(alone.max(initial=0.0)), float(added.max(initial=0.0))
 
     def _per_class(self, prefill: Callable[..., Array]) -> Array:
         classes = self.workload.classes

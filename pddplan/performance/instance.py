@@ -39,6 +39,11 @@ class InstancePerformance(Protocol):
         """Requests one instance prefills side by side: one per attention rank and pipeline stage."""
         ...
 
+    @property
+    def prefill_chunk_tokens(self) -> float:
+        """Most tokens of one prefill in one pass of the instance."""
+        ...
+
     def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
         """Service time of one request's prefill, all chunks and the tail included, other ranks equally busy [s]."""
         ...
@@ -90,6 +95,10 @@ class FormulaInstance:
     @property
     def basis(self) -> Basis:
         return self.efficiency.basis
+
+    @property
+    def prefill_chunk_tokens(self) -> float:
+        return self.efficiency.chunk_tokens
 
     @property
     def prefill_servers(self) -> int:
@@ -225,6 +234,10 @@ class MeasuredTable:
     @property
     def basis(self) -> Basis:
         return self.table_basis if self.decode_batch else max(self.table_basis, self.base.basis)
+
+    @property
+    def prefill_chunk_tokens(self) -> float:
+        return self.base.prefill_chunk_tokens
 
     @property
     def prefill_servers(self) -> int:

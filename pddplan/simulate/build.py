@@ -51,8 +51,8 @@ def build_scenario(
     """Make a plan ready for replay.
 
     Parameters:  problem; plan; kinds of requests, None = the classes of the workload; chunk_tokens: size of the
-                 prefill chunks between decode steps on aggregated pools (None: prefill goes first, as in the
-                 closed form)
+                 prefill chunks that take turns with decode steps on aggregated pools (None: they ride on steps, as in
+                 the closed form)
     Returns:     Scenario
     Raises:      InputError when a path names a pool or line that the plan does not have, or a pool has no instance
     """
@@ -214,23 +214,34 @@ def _decode_stage(problem: Problem, pool: Pool, rows: RequestClasses, *, held: A
 def _mixed_stage(
     problem: Problem, pool: Pool, rows: RequestClasses, *, through: Array, chunk_tokens: float | None
 ) -> MixedStage:
+    instance = problem.instance_of(pool)
     held = through * rows.output_tokens
     step_tokens = _mean(rows.input_tokens + 0.5 * rows.output_tokens, held)
     memory_tokens = _mean(rows.input_tokens + rows.output_tokens, held)
     batch = _slots_per_instance(problem, pool, step_tokens=step_tokens, memory_tokens=memory_tokens)
-    table = _step_table(problem.instance_of(pool), batch, instances=1, context_tokens=step_tokens)
-    side_by_side = problem.instance_of(pool).prefill_servers
+    table = _step_table(instance, batch, instances=1, context_tokens=step_tokens)
+    side_by_side = instance.prefill_servers
     chunk_s = np.inf
     if chunk_tokens is not None:
         size = np.array([float(chunk_tokens)])
         context = np.array([0.5 * _mean(rows.input_tokens, through)])
-        chunk_s = float(problem.instance_of(pool).prefill_time_s(new_tokens=size, cached_tokens=context)[0])
+        chunk_s = float(instance.prefill_time_s(new_tokens=size, cached_tokens=context)[0])
     service_s = _prefill_times(problem, pool, rows)
-    stop_s = problem.instance_of(pool).prefill_stop_s(
-        new_tokens=rows.miss_prefill_tokens, cached_tokens=rows.cached_prefill_tokens
-    )
+    stop_s = instance.prefill_stop_s(new_tokens=rows.miss_prefill_tokens, cached_tokens=rows.cached_prefill_tokens)
     stop_share = np.clip(stop_s / np.where(service_s > 0, service_s, 1.0), 0.0, 1.0)
-    return MixedStage(pool.id, pool.instances, service_s, chunk_s, table, side_by_side, stop_share)
+    chunk = np.minimum(rows.miss_prefill_tokens, instance.prefill_chunk_tokens)
+    before = rows.cached_prefill_tokens + rows.miss_prefill_tokens - chunk
+    return MixedStage(
+        pool=pool.id,
+        instances=pool.instances,
+        service_s=service_s,
+        chunk_s=chunk_s,
+        pass_alone_s=np.asarray(instance.prefill_time_s(new_tokens=chunk, cached_tokens=before), dtype=float),
+        pass_added_s=np.asarray(instance.prefill_stop_s(new_tokens=chunk, cached_tokens=before), dtype=float),
+        second_per_token=table,
+        side_by_side=side_by_side,
+        stop_share=stop_share,
+    )
 
 
 def _line_stage(problem: Problem, plan: Plan, line_id: str) -> LineStage:

@@ -21,6 +21,8 @@ class DecodeRun:
     """A slot was free and the first step began."""
     first_token_s: Array
     finish_s: Array
+    gap_s: Array | None = None
+    """Longest silence that prefills on the same instance cause."""
 
 
 def checked_steps(second_per_token: Sequence[float]) -> list[float]:

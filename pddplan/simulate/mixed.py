@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -17,7 +18,7 @@ from pddplan.simulate.decoding import DecodeRun
 class _Instance:
     """One instance: a few prefills side by side, and n sequences that decode in step."""
 
-    __slots__ = ("active", "chunk_s", "made", "now", "prefilling", "step", "stops", "version", "worked_s")
+    __slots__ = ("active", "chunk_s", "made", "mixed", "now", "prefilling", "step", "stops", "version", "worked_s")
 
     def __init__(self, step: Sequence[float], chunk_s: float, stops: Sequence[float]) -> None:
         self.step, self.chunk_s, self.stops = step, chunk_s, stops
@@ -25,6 +26,8 @@ class _Instance:
         self.version = 0
         self.prefilling: list[tuple[float, int]] = []
         self.active: list[tuple[float, int]] = []
+        self.mixed: list[tuple[float, float]] = []
+        """(when a prefill began, its longest pass), passes falling: a longer one hides what came before."""
 
     def second_per_token(self) -> float:
         alone = self.step[len(self.active)]
@@ -46,6 +49,16 @@ class _Instance:
         if self.prefilling:
             self.worked_s += passed / self.stretch()
         self.now = now
+
+    def mixes(self, pass_s: float) -> None:
+        while self.mixed and self.mixed[-1][1] <= pass_s:
+            self.mixed.pop()
+        self.mixed.append((self.now, pass_s))
+
+    def longest_since(self, begun: float) -> float:
+        """Longest mixed pass of prefills that began since."""
+        at = bisect_left(self.mixed, (begun, 0.0))
+        return self.mixed[at][1] if at < len(self.mixed) else 0.0
 
     def next_event(self) -> tuple[float, bool]:
         """When something ends here next, and whether it is a prefill."""
@@ -70,18 +83,21 @@ def mixed_batch(
     chunk_s: float,
     side_by_side: int = 1,
     stop_share: Array | None = None,
+    longest_pass_s: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array, DecodeRun]:
     """Replay an aggregated pool: start and end of prefill, and the decoding of each request.
 
     Formula:     while an instance prefills, a cycle is one chunk and one decode step:
                  prefill work advances by chunk_s, every sequence by one token, in chunk_s + tau(b);
-                 with an endless chunk (inf) prefill goes first, and decoding stands still for its share f of the time:
+                 with an endless chunk (inf) prefill runs at its own speed, and decoding stands still for the share f of it:
                  a token takes tau(b) / (1 - f), f the sum over the prefills under way (at 1 nothing is made);
                  without prefill a token takes tau(b). FIFO over the pool; the free instance with fewest sequences wins.
     Parameters:  arrival_s, not decreasing [s]; prefill_s >= 0, alone on an instance [s]; tokens >= 0, all of shape
                  (requests,); instances >= 1; second_per_token tau, shape (slots + 1,), per instance [s];
                  chunk_s > 0 [s]; side_by_side: prefills that one instance works on at once;
-                 stop_share f in [0, 1], shape (requests,), None = 1
+                 stop_share f in [0, 1], shape (requests,), None = 1;
+                 longest_pass_s: of the chunks of each prefill (a, d): alone, and added to a decode step. Somebody who
+                 decodes meanwhile waits max(a, tau + d) for a token
     Returns:     (prefill start, prefill end, DecodeRun), each of shape (requests,) [s]
     Raises:      DomainError on arrivals out of order, negative work or a pool without slots.
     Holds when:  chunk and decode step run one after the other (no gain from fusing them); fluid within a cycle.
@@ -102,7 +118,8 @@ def mixed_batch(
         raise DomainError("second_per_token", "must be greater than 0", min(step[1:]))
     count = arrival_s.size
     work, wanted = prefill_s.tolist(), tokens.tolist()
-    begun, ended, first, finish = ([0.0] * count for _ in range(4))
+    begun, ended, first, finish, gap = ([0.0] * count for _ in range(5))
+    alone, added = ([0.0] * count, [0.0] * count) if longest_pass_s is None else (x.tolist() for x in longest_pass_s)
     stops = [1.0] * count if stop_share is None else stop_share.tolist()
     pool = [_Instance(step, chunk_s, stops) for _ in range(instances)]
     events: list[tuple[float, int, int]] = []
@@ -119,6 +136,7 @@ def mixed_batch(
         instance.move_to(now)
         if not instance.prefilling:
             instance.worked_s = 0.0
+        instance.mixes(max(alone[request], step[len(instance.active)] + added[request]))
         heappush(instance.prefilling, (instance.worked_s + work[request], request))
         begun[request] = now
 
@@ -143,6 +161,7 @@ def mixed_batch(
             else:
                 instance.made, request = heappop(instance.active)
                 finish[request] = now
+                gap[request] = instance.longest_since(ended[request])
             while waiting and has_room(instance):
                 begin(number, waiting.popleft(), now)
             schedule(number)
@@ -161,5 +180,7 @@ def mixed_batch(
             begin(chosen, i, arrived)
             schedule(chosen)
     play(np.inf)
-    run = DecodeRun(start_s=np.asarray(ended), first_token_s=np.asarray(first), finish_s=np.asarray(finish))
+    run = DecodeRun(
+        start_s=np.asarray(ended), first_token_s=np.asarray(first), finish_s=np.asarray(finish), gap_s=np.asarray(gap)
+    )
     return np.asarray(begun), np.asarray(ended), run

@@ -274,7 +274,9 @@ def _mixed(scenario: Scenario, requests: Requests, columns: _Columns, *, by_way:
             chunk_s=stage.chunk_s,
             side_by_side=stage.side_by_side,
             stop_share=None if stage.stop_share is None else stage.stop_share[requests.kind[rows]],
+            longest_pass_s=(stage.pass_alone_s[requests.kind[rows]], stage.pass_added_s[requests.kind[rows]]),
         )
+        columns.gap_s[rows] = run.gap_s
         columns.prefill_start_s[rows] = begun
         columns.prefill_end_s[rows] = ended
         columns.decode_ready_s[rows] = ended

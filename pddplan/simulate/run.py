@@ -60,7 +60,7 @@ def simulate(
 
     Parameters:  problem, plan: as for evaluate(); draw: how many requests and how they arrive, None = as the
                  workload says; seed: first seed, seeds: number of independent runs (seed, seed + 1, ...);
-                 chunk_tokens: prefill chunks on aggregated pools, None = prefill goes first
+                 chunk_tokens: prefill chunks that take turns with steps on aggregated pools, None = they ride on steps
     Returns:     SimulationResult; the same for the same arguments
     Raises:      InputError for a plan that does not fit the problem, or counts out of range
     """

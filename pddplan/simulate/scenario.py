@@ -46,14 +46,18 @@ class DecodeStage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixedStage:
-    """Instances that prefill in chunks between decode steps (aggregated serving)."""
+    """Instances that prefill in chunks along with decode steps (aggregated serving)."""
 
     pool: str
     instances: int
     service_s: Array
     """Prefill alone, shape (kinds,)."""
     chunk_s: float
-    """Time of one full chunk."""
+    """Time of one full chunk, where chunks and decode steps are replayed by turns; inf = mixed passes."""
+    pass_alone_s: Array
+    """Longest chunk of a prefill as a pass of its own, shape (kinds,)."""
+    pass_added_s: Array
+    """What that chunk adds to a decode step, shape (kinds,)."""
     second_per_token: tuple[float, ...]
     """Element b: time of one token when b sequences decode on *one* instance; shape (slots per instance + 1,)."""
     side_by_side: int = 1

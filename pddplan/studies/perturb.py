@@ -140,6 +140,10 @@ class ScaledInstance:
         return self.base.basis
 
     @property
+    def prefill_chunk_tokens(self) -> float:
+        return self.base.prefill_chunk_tokens
+
+    @property
     def prefill_servers(self) -> int:
         return self.base.prefill_servers
 

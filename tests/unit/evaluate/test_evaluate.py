@@ -55,9 +55,9 @@ def test_a_tail_margin_judges_p90_and_p99_more_strictly_and_says_so(problem: Pro
     assert got.violations[0].predicted == pytest.approx(p99 * 1.05)
     assert got.ttft.p99 == pytest.approx(p99), "predictions are shown as they are"
     assert any("margin of 5.0%" in note for note in got.notes)
-    judged = {promise.kind.field: promise.limit_s for promise in strict.judged_promises}
-    assert judged["ttft_p99_s"] == pytest.approx(p99 * 1.03 / 1.05)
-    assert judged.get("ttft_p50_s") == close.workload.promises.ttft_p50_s
+    lowered = {promise.kind.field: promise.limit_s for promise in strict.judged_promises}
+    assert lowered["ttft_p99_s"] == pytest.approx(p99 * 1.03 / 1.05)
+    assert lowered.get("ttft_p50_s") == close.workload.promises.ttft_p50_s
 
 
 def test_shares_add_up(problem: Problem, plan: Plan) -> None:
@@ -227,7 +227,8 @@ def test_an_aggregated_pool_decodes_between_prefills(problem: Problem) -> None:
     assert got.tpot_s == pytest.approx(step + pool.batch * mean_prefill / mean_output)
     assert got.tpot is not None
     assert got.tpot.p90 > got.tpot_s
-    assert got.worst_itl_s > 4.0
+    # prefill is chunked: a gap is a full chunk and the step it rides on, not the 4.1 s of the longest prefill
+    assert 0.1 + 1e-4 * 8192 < got.worst_itl_s < 1.1
     assert got.lines == ()
 
 

@@ -94,3 +94,18 @@ def test_bad_pools_are_refused() -> None:
         with pytest.raises(DomainError) as caught:
             mixed_batch(one, one, tokens=one, instances=1, second_per_token=steps, chunk_s=chunk)
         assert caught.value.name == name
+
+
+def test_who_decodes_waits_for_the_longest_mixed_pass_not_for_the_whole_prefill() -> None:
+    _, _, run = mixed_batch(
+        np.array([0.0, 3.0, 40.0]),
+        np.array([1.0, 9.0, 1.0]),
+        tokens=np.array([10.0, 2.0, 2.0]),
+        instances=1,
+        second_per_token=[0.0, 0.5, 0.5, 0.5],
+        chunk_s=np.inf,
+        longest_pass_s=(np.array([1.0, 1.5, 1.0]), np.array([0.8, 1.2, 0.8])),
+    )
+    assert run.gap_s is not None
+    # the first meets the second's chunks, 0.5 + 1.2 s each; nobody prefills while the others decode
+    np.testing.assert_allclose(run.gap_s, [1.7, 0.0, 0.0])
