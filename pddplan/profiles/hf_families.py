@@ -236,6 +236,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "mpt": Family(gated=False, tied=True, kv_heads_default=True, ffn_ratio=4),
         "nemotron": Family(gated=False, kv_heads_default=True),
         "nemotron_h": Family(linear="mamba2", pattern="blocks", gated=False),
+        "nemotron_nas": Family(pattern="searched"),
         "olmo": _LLAMA,
         "olmo2": _LLAMA,
         "olmo3": Family(kv_heads_default=True, pattern="every", defaults=_with(sliding_window_pattern=4)),

@@ -1,4 +1,4 @@
-"""Stacks that are not one mixer and one feed-forward per layer: lists of blocks, parallel branches, shortcuts."""
+"""Stacks that are not one rule for all layers: lists of blocks, parallel branches, shortcuts, searched layers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pddplan.domain.llm import Attention, FeedForward
-from pddplan.profiles.hf_attention import grouped_attention, latent
+from pddplan.domain.llm import Attention, DenseFeedForward, FeedForward, GroupedAttention
+from pddplan.profiles.hf_attention import grouped_attention, head_width, latent
 from pddplan.profiles.hf_families import Family
 from pddplan.profiles.hf_feed_forward import dense_feed_forward, moe_block
 from pddplan.profiles.hf_fields import Fields
 from pddplan.profiles.hf_layers import block_words
 from pddplan.profiles.hf_recurrent import recurrent
+from pddplan.profiles.yaml_source import kind_of
+
+MOST_MULTIPLE = 1000.0
+GATED_WIDTH_STEP = 256
+"""Widths that are given as a multiple m of the hidden width are 2/3 m of it, rounded up to this."""
 
 Pairs: TypeAlias = list[tuple[Attention | None, FeedForward | None]]
 
@@ -71,9 +76,48 @@ def shortcut_pairs(fields: Fields, family: Family, layers: int, *, hidden: int) 
     return [(attention, dense), (attention, beside)] * layers
 
 
+def searched_pairs(fields: Fields, family: Family, layers: int, *, hidden: int) -> Pairs:
+    """Layers that a search chose one by one (Nemotron-NAS): attention and feed-forward of own size, or left out."""
+    blocks = fields.sequence("block_configs", layers=layers) or []
+    heads = fields.count("num_attention_heads")
+    head_dim = head_width(fields, heads, hidden=hidden)
+    fields.raw("intermediate_size", "num_key_value_heads", "attention_bias")  # null, or said again in each block
+    pairs: Pairs = []
+    for index, block in enumerate(blocks):
+        where = f"block_configs[{index}]"
+        parts = [block.get(key) if isinstance(block, Mapping) else None for key in ("attention", "ffn")]
+        attention, feed = (part if isinstance(part, Mapping) else {} for part in parts)
+        for name, part in (("attention", attention), ("ffn", feed)):
+            if part.get("replace_with_linear") or part.get("sparsify"):
+                fields.fault(f"{where}.{name}", "is replaced by another kind of layer", "use a profile")
+        mixer = width = None
+        if not attention.get("no_op"):
+            shared = fields.as_count(f"{where}.attention.n_heads_in_group", attention.get("n_heads_in_group"))
+            window = attention.get("window_length")
+            mixer = GroupedAttention(
+                heads=heads,
+                kv_heads=max(heads // shared, 1),
+                head_dim=head_dim,
+                v_head_dim=head_dim,
+                window=None if window is None else fields.as_count(f"{where}.attention.window_length", window),
+            )
+        multiple = feed.get("ffn_mult")
+        if not feed.get("no_op"):
+            usual = (
+                isinstance(multiple, int | float) and not isinstance(multiple, bool) and 0 < multiple < MOST_MULTIPLE
+            )
+            if not usual:
+                fields.fault(f"{where}.ffn.ffn_mult", f"must be a number above 0, got {kind_of(multiple)}", "copy it")
+            inner = 2 * float(multiple if usual else 1.0) * hidden / 3
+            width = -(-int(inner) // GATED_WIDTH_STEP) * GATED_WIDTH_STEP
+        pairs.append((mixer, None if width is None else DenseFeedForward(width)))
+    return pairs or [(None, None)]
+
+
 STACKS: Mapping[str, Callable[..., Pairs]] = {
     "blocks": block_pairs,
     "parallel": parallel_pairs,
+    "searched": searched_pairs,
     "shortcut": shortcut_pairs,
 }
 """By ``Family.pattern``."""

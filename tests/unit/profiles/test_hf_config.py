@@ -609,3 +609,18 @@ def test_a_file_with_another_models_type_is_known_by_its_class() -> None:
 def test_heads_that_differ_by_layer_are_refused() -> None:
     said = refused(LLAMA | {"num_attention_heads_per_layer": [8, 16]})
     assert any("num_attention_heads_per_layer: is set to a list" in line for line in said)
+
+
+def test_faults_of_searched_layers_are_named_by_block() -> None:
+    good = {"attention": {"n_heads_in_group": 8, "no_op": False}, "ffn": {"ffn_mult": 2.0, "no_op": False}}
+    bad = {"attention": {"n_heads_in_group": 0}, "ffn": {"ffn_mult": "2"}}
+    linear = {"attention": {"no_op": True, "replace_with_linear": True}, "ffn": {"no_op": True}}
+    nas = {key: LLAMA[key] for key in ("hidden_size", "num_attention_heads", "vocab_size")} | {
+        "model_type": "nemotron-nas", "num_hidden_layers": 4, "block_configs": [good, bad, linear, "x"],
+    }  # fmt: skip
+    said = " ".join(refused(nas))
+    for part in (
+        "block_configs[1].attention.n_heads_in_group", "block_configs[1].ffn.ffn_mult", "block_configs[2].attention",
+        "block_configs[3].attention.n_heads_in_group",
+    ):  # fmt: skip
+        assert part in said

@@ -31,6 +31,12 @@ def sizes(
     return base | more
 
 
+def searched(heads_in_group: int | None, ffn_mult: float) -> dict[str, Any]:
+    """A layer of Nemotron-NAS; no heads in a group: no attention."""
+    attention = {"n_heads_in_group": heads_in_group, "no_op": heads_in_group is None, "replace_with_linear": False}
+    return {"attention": attention, "ffn": {"ffn_mult": ffn_mult, "no_op": False, "replace_with_linear": False}}
+
+
 UNTIED, TIED = {"tie_word_embeddings": False}, {"tie_word_embeddings": True}
 GRANITE_H = ["mamba"] * 5 + ["attention"] + (["mamba"] * 9 + ["attention"]) * 3 + ["mamba"] * 4
 MAMBA = {"mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2}
@@ -376,6 +382,15 @@ CLOSE: dict[str, tuple[dict[str, Any], float, float | None]] = {
         142 * B,
         14 * B,
     ),
+    "nemotron-super-49b": (  # 80 layers as a search left them
+        {"model_type": "nemotron-nas", "hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
+         "num_key_value_heads": None, "intermediate_size": None, "vocab_size": 128256, "tie_word_embeddings": False,
+         "block_configs": [searched(8, 5.25)] * 48 + [searched(8, 2.625)] + [searched(None, 1.3125)] * 10
+         + [searched(None, 1.0)] * 8 + [searched(None, 0.5)] * 6 + [searched(None, 2.625)] * 5
+         + [searched(None, 3.28125), searched(None, 5.25)]},
+        49.87 * B,
+        None,
+    ),
     "mpt-30b": (
         {"model_type": "mpt", "d_model": 7168, "n_layers": 48, "n_heads": 64, "vocab_size": 50432,
          "expansion_ratio": 4, "max_seq_len": 8192},
@@ -423,6 +438,7 @@ def test_parameter_count_is_within_two_percent_of_the_published_one(name: str) -
         ("jamba-v0.1", 2 * 4 * 8 * 128 * 2, 28 * (8192 * 16 * 4 + 8192 * 3 * 2)),
         ("granite-4.0-h-small", 2 * 4 * 8 * 128 * 2, 36 * (128 * 64 * 128 * 4 + (8192 + 2 * 128) * 3 * 2)),
         ("longcat-flash", 56 * 576 * 2, 0),
+        ("nemotron-super-49b", 2 * 49 * 8 * 128 * 2, 0),
         ("grok-2", 2 * 64 * 8 * 128 * 2, 0),
         ("falcon-mamba-7b", 0, 64 * (8192 * 16 * 4 + 8192 * 3 * 2)),
         ("falcon-h1-34b", 2 * 72 * 4 * 128 * 2, 72 * (4096 * 256 * 4 + (4096 + 2 * 2 * 256) * 3 * 2)),
