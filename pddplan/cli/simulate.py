@@ -55,7 +55,7 @@ def simulate(
         typer.Option(
             "--chunk-tokens",
             callback=options.positive,
-            help="Aggregated pools: chunks of so many tokens and decode steps by turns (default: chunks ride on steps).",
+            help="Aggregated pools: chunks of so many tokens and steps by turns (default: chunks ride on steps).",
         ),
     ] = None,
     prefill_cache: Annotated[

@@ -89,7 +89,7 @@ def mixed_batch(
 
     Formula:     while an instance prefills, a cycle is one chunk and one decode step:
                  prefill work advances by chunk_s, every sequence by one token, in chunk_s + tau(b);
-                 with an endless chunk (inf) prefill runs at its own speed, and decoding stands still for the share f of it:
+                 with an endless chunk (inf) prefill runs at its own speed, decoding stands still for the share f of it:
                  a token takes tau(b) / (1 - f), f the sum over the prefills under way (at 1 nothing is made);
                  without prefill a token takes tau(b). FIFO over the pool; the free instance with fewest sequences wins.
     Parameters:  arrival_s, not decreasing [s]; prefill_s >= 0, alone on an instance [s]; tokens >= 0, all of shape
