@@ -103,12 +103,12 @@ def searched_pairs(fields: Fields, family: Family, layers: int, *, hidden: int) 
             )
         multiple = feed.get("ffn_mult")
         if not feed.get("no_op"):
-            usual = (
-                isinstance(multiple, int | float) and not isinstance(multiple, bool) and 0 < multiple < MOST_MULTIPLE
-            )
-            if not usual:
+            times = 1.0
+            if isinstance(multiple, int | float) and not isinstance(multiple, bool) and 0 < multiple < MOST_MULTIPLE:
+                times = float(multiple)
+            else:
                 fields.fault(f"{where}.ffn.ffn_mult", f"must be a number above 0, got {kind_of(multiple)}", "copy it")
-            inner = 2 * float(multiple if usual else 1.0) * hidden / 3
+            inner = 2 * times * hidden / 3
             width = -(-int(inner) // GATED_WIDTH_STEP) * GATED_WIDTH_STEP
         pairs.append((mixer, None if width is None else DenseFeedForward(width)))
     return pairs or [(None, None)]
