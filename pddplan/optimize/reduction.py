@@ -60,6 +60,8 @@ class Reduced:
 Ways = Mapping[str, Sequence[tuple[str, str | None]]]
 """Per prefill pool: (site of decode or relay node, line or None) it may send to."""
 _RELAY_NODE = "/RLD"
+MOST_INSTANCES = 10**9
+"""No pool has more; HiGHS refuses rows with numbers beyond 1e15."""
 if TYPE_CHECKING:
     Terms = list[tuple[pulp.LpVariable, float]]
     Send = dict[tuple[str, int, int], pulp.LpVariable]
@@ -237,7 +239,7 @@ def _whole(
         ceiling = pool.shape.chips / numbers.chips[pool.id]
         count = pulp.LpVariable(f"n_{index}", 0, cat="Integer")
         opened = pulp.LpVariable(f"u_{index}", 0, 1, cat="Integer")
-        most = math.ceil(rate_rps * float(weight @ numbers.work[pool.id]) / ceiling) + 1
+        most = min(math.ceil(rate_rps * float(weight @ numbers.work[pool.id]) / ceiling) + 1, MOST_INSTANCES)
         program += pulp.LpAffineExpression([*load[pool.id], (count, -ceiling)]) <= 0
         program += count <= most * opened
         paid[pool.id] = [(count, ceiling), *([(opened, spare * ceiling)] if spare else [])]

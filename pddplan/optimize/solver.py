@@ -110,6 +110,11 @@ def solve(
             program.solve(engine)
         except pulp.PulpSolverError as error:
             raise SolverError(f"{name} failed: {error}", fix="try again with --time-limit raised") from error
+        except IndexError:  # HiGHS left rows out whose numbers are too large for it, and PuLP counts on them
+            raise SolverError(
+                f"the question has numbers beyond what {name} can calculate with",
+                fix="correct absurd lengths, rates, prices or limits",
+            ) from None
     seconds = time.perf_counter() - started
     status = _status(program, out_of_time=seconds >= 0.95 * limit)
     if status in (SolveStatus.INFEASIBLE, SolveStatus.UNBOUNDED):

@@ -7,6 +7,7 @@ import math
 import pulp
 import pytest
 
+from pddplan.errors import SolverError
 from pddplan.optimize.solver import SolveStatus, solve
 
 
@@ -62,3 +63,14 @@ def test_cbc_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     solved = solve(knapsack(), time_limit_s=5)
     assert solved.solver == "CBC"
     assert solved.objective == pytest.approx(6.2)
+
+
+def test_numbers_beyond_the_solver_are_said() -> None:
+    """HiGHS leaves out rows with coefficients beyond 1e15, and PuLP then looks for their values in vain."""
+    program = pulp.LpProblem("absurd", pulp.LpMinimize)
+    x, y = pulp.LpVariable("x", 0), pulp.LpVariable("y", 0, 1, cat="Integer")
+    program += x + y
+    program += x <= 4e20 * y
+    program += x >= 1
+    with pytest.raises(SolverError, match="beyond what HiGHS"):
+        solve(program, time_limit_s=1.0)
