@@ -201,7 +201,7 @@ def cost(outcome: Outcome) -> str:
     paid = outcome.cost
     total = paid.monthly_total
     shares = [
-        (f"{i.role} {i.item}", i.monthly_cost / total if total else 0.0, money(i.monthly_cost, paid.currency))
+        (f"{i.role} {i.item}", i.monthly_cost / total if total else 0.0, f"{amount(i.monthly_cost)} {paid.currency}")
         for i in paid.items
     ]
     rows = [

@@ -157,7 +157,7 @@ def _pools(sizing: Sizing, width: int, paint: Paint) -> list[str]:
                 _batch(pool, load),
                 percent(load.utilization) if load else "-",
                 bar(load.utilization, BAR_CELLS) if load else "",
-                short(cost_of_pool(outcome, index)),
+                amount(cost_of_pool(outcome, index)),
             ]
         )
     ratio = _chip_ratio(outcome)
@@ -204,7 +204,7 @@ def _lines(sizing: Sizing, width: int, paint: Paint) -> list[str]:
             bar(load.utilization, BAR_CELLS),
             " / ".join(seconds(t) for t in (load.transfer.p50, load.transfer.p90, load.transfer.p99)),
             load.limit,
-            short(cost_of_line(outcome, load.line)),
+            amount(cost_of_line(outcome, load.line)),
         ]
         for load in taken
     ]

@@ -57,8 +57,8 @@ class Book:
 
     @property
     def words(self) -> Any:
-        """Long text, wrapped inside its column."""
-        return self.form(text_wrap=True, valign="top")
+        """Text right of a number, a little away from it."""
+        return self.form(indent=1)
 
     @property
     def money(self) -> Any:
@@ -110,7 +110,7 @@ def _inputs(book: Book, sheet: Any, sizing: Sizing) -> None:
     outcome = sizing.outcome
     sheet.set_column(0, 0, 60)
     sheet.set_column(1, 1, 16)
-    sheet.set_column(2, 2, 70, book.words)
+    sheet.set_column(2, 2, 100, book.words)
     row = header(book, sheet, 0, ("input (yellow cells may be changed)", "value", "source"), numbers=(1,))
     row = _input(book, sheet, row, "goodput", "goodput within all promises [req/s]", outcome.goodput_rps, _GOODPUT_NOTE)
     row = _input(
@@ -233,7 +233,8 @@ def _costs(book: Book, sheet: Any, sizing: Sizing) -> list[str]:
     sheet.set_column(1, 1, 8)
     sheet.set_column(2, 2, 36)
     sheet.set_column(3, 7, 13)
-    sheet.set_column(8, 8, 60, book.words)
+    sheet.set_column(4, 4, 8, book.words)
+    sheet.set_column(8, 8, 90, book.words)
     row = 0
     totals: list[str] = []
     for name, outcome in shown_plans(sizing):
@@ -323,7 +324,7 @@ def _comparison(book: Book, sheet: Any, sizing: Sizing, totals: Sequence[str]) -
 def _assumptions(book: Book, sheet: Any, sizing: Sizing) -> None:
     sheet.set_column(0, 0, 44)
     sheet.set_column(1, 3, 22)
-    sheet.set_column(4, 4, 80, book.words)
+    sheet.set_column(4, 4, 110, book.words)
     row = header(book, sheet, 0, ("number", "value", "range", "basis", "source"))
     for item in (*of_plan(sizing), *of_sites(sizing)):
         for column, text in enumerate((item.name, item.value, item.range, item.basis, item.source)):
