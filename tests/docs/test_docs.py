@@ -145,3 +145,13 @@ def test_commands_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) 
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def test_every_default_and_every_key_of_a_plan_is_explained() -> None:
+    for name in ("defaults.md", "json.md"):
+        text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+        place = 2 if name == "defaults.md" else 1
+        silent = [row[0].strip("| `") for row in rows if not row[place].strip(" |")]
+        assert rows
+        assert not silent, name
