@@ -95,6 +95,8 @@ class GroupedAttention:
     values_are_keys: bool = False
     """Values are the (normalised) keys: no value projection; the cache still holds both."""
     indexer: Indexer | None = None
+    query_rank: int | None = None
+    """Queries come from a vector of this width that all heads share; None = directly."""
 
 
 @dataclass(frozen=True, slots=True)

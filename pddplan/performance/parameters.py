@@ -89,8 +89,9 @@ class Parameters:
 def grouped_attention_parameters(attention: GroupedAttention, hidden: int) -> float:
     """Parameters of one MHA/GQA/MQA layer.
 
-    Formula:     d h (d_qk + d_v) + d g (d_qk + d_v), plus d w_g for an output gate; no key and value
-                 projections where the layer shares an earlier layer's cache, no value projection where V = K
+    Formula:     d h (d_qk + d_v) + d g (d_qk + d_v), plus d w_g for an output gate; queries of rank r: r (d + h d_qk)
+                 for d h d_qk; no key and value projections where the layer shares an earlier layer's cache, no value
+                 projection where V = K
     Parameters:  attention; hidden d [values]
     Returns:     [values]
     Raises:      nothing
@@ -102,7 +103,9 @@ def grouped_attention_parameters(attention: GroupedAttention, hidden: int) -> fl
     key_value = kept * attention.head_dim
     key_value += 0 if attention.values_are_keys else kept * attention.v_head_dim
     bias = query + key_value if attention.bias else 0
-    return float(hidden * (query + key_value + value + attention.gate_width) + bias) + _indexer_parameters(
+    rank = attention.query_rank
+    asking = hidden * query if rank is None else rank * (hidden + query)
+    return float(asking + hidden * (key_value + value + attention.gate_width) + bias) + _indexer_parameters(
         attention.indexer, hidden, query_input=hidden
     )
 

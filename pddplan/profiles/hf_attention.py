@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pddplan.domain.llm import CompressedAttention, GroupedAttention, Indexer, LatentAttention
@@ -70,6 +71,7 @@ def grouped_attention(fields: Fields, family: Family, *, kind: str, hidden: int,
         bias=fields.flag("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", default=family.qkv_bias),
         shares_kv=not own,
         values_are_keys=same,
+        query_rank=fields.count("share_q_dim", default=0, least=0) or None,
     )
 
 
@@ -77,17 +79,7 @@ def grouped(
     fields: Fields, family: Family, *, kind: str, hidden: int, own: bool, indexer: Indexer | None
 ) -> GroupedAttention:
     base = grouped_attention(fields, family, kind=kind, hidden=hidden, own=own)
-    if indexer is None:
-        return base
-    return GroupedAttention(
-        heads=base.heads,
-        kv_heads=base.kv_heads,
-        head_dim=base.head_dim,
-        v_head_dim=base.v_head_dim,
-        gate_width=base.gate_width,
-        bias=base.bias,
-        indexer=indexer,
-    )
+    return base if indexer is None else replace(base, window=None, chunk=None, indexer=indexer)
 
 
 def _kv_heads(fields: Fields, family: Family, heads: int) -> int:

@@ -63,6 +63,8 @@ class GroupedBody(Strict):
     """No value projection: values are the keys."""
     indexer: IndexerBody | None = None
     """Sparse selection, if any."""
+    query_rank: Count | None = None
+    """Width of the vector that queries are made from; without it the hidden state itself."""
 
 
 class LatentBody(Strict):

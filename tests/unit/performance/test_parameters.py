@@ -63,6 +63,7 @@ def test_grouped_attention_by_hand() -> None:
     assert attention_parameters(replace(GQA, gate_width=128), D) == 3 * 64 * 128 + 2 * 64 * 32
     assert attention_parameters(replace(GQA, values_are_keys=True), D) == 2 * 64 * 128 + 64 * 32
     assert attention_parameters(replace(GQA, shares_kv=True), D) == 2 * 64 * 128
+    assert attention_parameters(replace(GQA, query_rank=24), D) == 24 * (64 + 128) + 64 * 128 + 2 * 64 * 32
 
 
 def test_latent_attention_by_hand() -> None:

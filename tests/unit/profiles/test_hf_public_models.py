@@ -391,6 +391,18 @@ CLOSE: dict[str, tuple[dict[str, Any], float, float | None]] = {
         49.87 * B,
         None,
     ),
+    "step-3": (
+        {"model_type": "step3_vl",
+         "text_config": {
+             "model_type": "step3_text", "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
+             "num_attention_heads": 64, "num_attention_groups": 1, "head_dim": 256, "share_q_dim": 2048,
+             "vocab_size": 128815, "moe_num_experts": 48, "moe_top_k": 3, "moe_intermediate_size": 5120,
+             "share_expert_dim": 5120, "moe_layers_enum": ",".join(str(i) for i in range(4, 60)),
+         },
+         "vision_config": {"hidden_size": 1792, "intermediate_size": 15360, "num_hidden_layers": 63}},
+        321 * B,
+        38 * B,
+    ),
     "mpt-30b": (
         {"model_type": "mpt", "d_model": 7168, "n_layers": 48, "n_heads": 64, "vocab_size": 50432,
          "expansion_ratio": 4, "max_seq_len": 8192},
@@ -438,6 +450,7 @@ def test_parameter_count_is_within_two_percent_of_the_published_one(name: str) -
         ("jamba-v0.1", 2 * 4 * 8 * 128 * 2, 28 * (8192 * 16 * 4 + 8192 * 3 * 2)),
         ("granite-4.0-h-small", 2 * 4 * 8 * 128 * 2, 36 * (128 * 64 * 128 * 4 + (8192 + 2 * 128) * 3 * 2)),
         ("longcat-flash", 56 * 576 * 2, 0),
+        ("step-3", 2 * 61 * 1 * 256 * 2, 0),
         ("nemotron-super-49b", 2 * 49 * 8 * 128 * 2, 0),
         ("grok-2", 2 * 64 * 8 * 128 * 2, 0),
         ("falcon-mamba-7b", 0, 64 * (8192 * 16 * 4 + 8192 * 3 * 2)),
