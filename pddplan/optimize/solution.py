@@ -42,7 +42,8 @@ def plan_of(
     lines = tuple(LinePlan(o.line, o.gbps, o.count) for o in data.lines if o.id in candidate.taken)
     return Plan(
         topology=topology,
-        rate_rps=candidate.rate_rps,
+        # the flows of a solver add up to the rate asked for within its tolerance, which must not show
+        rate_rps=min(max(candidate.rate_rps, data.min_rate_rps), data.max_rate_rps),
         pools=kept,
         lines=lines,
         paths=tuple(paths[row] for row in used_rows),
