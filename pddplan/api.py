@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pddplan.domain.workload import Workload
     from pddplan.evaluate.line_check import LineCheck
     from pddplan.evaluate.problem import Problem as Question
-    from pddplan.optimize import Limits, Objective
+    from pddplan.optimize import Limits, Nearness, Objective
     from pddplan.performance.predict import Prediction
     from pddplan.profiles.calibrating import Calibration
     from pddplan.simulate.check import Ask
@@ -75,6 +75,8 @@ def size(
     inventory: bool = False,
     chips: Sequence[str] | None = None,
     limits: Limits | None = None,
+    keep: Plan | None = None,
+    within: float | None = None,
     compare: bool = True,
     **given: Unpack[Asked],
 ) -> Sizing:
@@ -82,7 +84,9 @@ def size(
 
     ``objective`` is ``cost`` (serve the whole rate for least money: the best BCR at that rate; the default), ``bcr``
     (choose the rate too, up to the workload's) or ``rps`` (most goodput within budget and inventory; the default
-    when a budget or ``inventory`` is given). ``given`` may hold the keys of ``Asked``; its limits override ``limits``.
+    when a budget or ``inventory`` is given). Among plans that cost at most ``within`` more (a share), the one with
+    fewest changes to the plan ``keep`` is taken, or without it the one with fewest kinds of chips. ``given`` may hold
+    the keys of ``Asked``; its limits override ``limits``.
 
     Raises:  InputError, InfeasibleError with relaxations, SolverError.
     """
@@ -101,7 +105,8 @@ def size(
         question = {name: value for name, value in given.items() if name not in own}
         inputs = load_inputs(workload, sites, **question)  # type: ignore[arg-type]
     with clock("import solver"):
-        from pddplan.optimize import Limits, Objective
+        from pddplan.optimize import Limits, Nearness, Objective
+        from pddplan.optimize.changes import WITHIN
     goal = Objective(
         kind=kind,
         rate_rps=inputs.workload.arrival.rate_rps if kind == "cost" or rps is not None else None,
@@ -111,7 +116,10 @@ def size(
     if chips:
         said["allowed_chips"] = tuple(known_chip(inputs.sites, chip) for chip in chips)
     bounds = replace(limits or Limits(), **said)
-    return size_inputs(inputs, topology=topology, objective=goal, limits=bounds, compare=compare, clock=clock)
+    near = None if keep is None and within is None else Nearness(keep, WITHIN if within is None else within)
+    return size_inputs(
+        inputs, topology=topology, objective=goal, limits=bounds, nearness=near, compare=compare, clock=clock
+    )
 
 
 def size_inputs(
@@ -120,6 +128,7 @@ def size_inputs(
     topology: str = DEFAULT_TOPOLOGY,
     objective: Objective | None = None,
     limits: Limits | None = None,
+    nearness: Nearness | None = None,
     compare: bool = True,
     clock: _Clock | None = None,
 ) -> Sizing:
@@ -132,12 +141,20 @@ def size_inputs(
     bounds = limits or optimize.Limits()
     problem, shapes = problem_of(inputs), shapes_of(inputs)
     with clock("optimise"):
-        outcome = optimize.size(problem, topology=topology, objective=goal, limits=bounds, shapes=shapes)
-    if not compare:
-        return Sizing(
+        outcome = optimize.size(
+            problem, topology=topology, objective=goal, limits=bounds, shapes=shapes, nearness=nearness
+        )
+    if compare:
+        sizing = compared(
+            inputs, outcome, topology=topology, objective=goal, limits=bounds, clock=clock, problem=problem
+        )
+    else:
+        sizing = Sizing(
             inputs=inputs, topology=topology, outcome=outcome, objective=goal, limits=bounds, timings_s=clock.spent_s
         )
-    return compared(inputs, outcome, topology=topology, objective=goal, limits=bounds, clock=clock, problem=problem)
+    if nearness is None or nearness.plan is None:
+        return sizing
+    return replace(sizing, moves=optimize.moves(nearness.plan, outcome.plan))
 
 
 def _peak_remark(workload: Workload, rate_rps: float) -> list[str]:
@@ -206,7 +223,7 @@ def compared(
         except SolverError:
             remarks.append(f"at 0 % hit rate no plan was found within {COMPARISON_S:g} s")
         except InfeasibleError as error:
-            remarks.append(f"at 0 % hit rate no plan keeps the promises: {error.what}")
+            remarks.append(f"at 0 % hit rate {error.what}")
     return Sizing(
         inputs=inputs,
         topology=topology,

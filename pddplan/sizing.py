@@ -12,6 +12,7 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.sites import Sites
 from pddplan.domain.workload import Workload
 from pddplan.evaluate.settings import Settings
+from pddplan.optimize.changes import Move
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.performance.efficiency import Efficiency
 from pddplan.profiles.latency_table import LatencyTable
@@ -52,6 +53,8 @@ class Sizing:
     objective: Objective | None = None
     limits: Limits | None = None
     """What the plan was asked to be best at, and within which limits; None = not known (a plan made by hand)."""
+    moves: tuple[Move, ...] | None = None
+    """What to change on the way from the plan that was to be kept; None = there was none."""
     remarks: tuple[str, ...] = ()
     """Why a comparison is missing, and other things to know."""
     timings_s: Mapping[str, float] = field(default_factory=dict)

@@ -24,6 +24,7 @@ Examples:
   pddplan size --topology any --objective rps --budget 150000
   pddplan size --html plan.html --full
   pddplan size --from plan.json --rps 20
+  pddplan size --from plan.json --rps 14 --keep plan.json --within 0.05
 """
 
 
@@ -62,6 +63,23 @@ def size(
     again: Annotated[
         Path | None,
         typer.Option("--from", metavar="PLAN", help="Take all inputs from this plan file, and size them anew."),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep",
+            metavar="PLAN",
+            help="Of the plans that cost nearly the same (--within), the one with fewest changes to this plan file.",
+        ),
+    ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            "--within",
+            callback=options.not_negative,
+            help="Share of the best cost that --keep may take; without --keep, that fewer kinds of chips may take. "
+            "[default: 0.02 with --keep]",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -146,6 +164,8 @@ def size(
             inventory=inventory,
             chips=chip or None,
             limits=read_asked(again)[1] if again is not None else None,
+            keep=read_plan_file(keep)[1] if keep is not None else None,
+            within=within,
             compare=compare,
             redundant_instances=spare,
             max_utilization=max_utilization,
@@ -177,7 +197,7 @@ def size(
         options.print_timings(sizing.timings_s)
 
 
-size.__doc__ = f"{size.__doc__}\n\n{_EXAMPLES}"
+options.add_examples(size, _EXAMPLES)
 
 
 def _write_files(

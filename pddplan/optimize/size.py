@@ -8,6 +8,7 @@ from typing import Required, TypedDict, Unpack
 from pddplan.domain.outcome import Outcome
 from pddplan.errors import InfeasibleError, ProblemList, SolverError
 from pddplan.evaluate.problem import Problem
+from pddplan.optimize.changes import Nearness, nearest
 from pddplan.optimize.objective import Limits, Objective, check_rate
 from pddplan.optimize.relaxation import infeasible
 from pddplan.optimize.rounds import Found, search_plans
@@ -27,6 +28,7 @@ class Asked(TypedDict, total=False):
     objective: Objective
     limits: Limits
     relax: bool
+    nearness: Nearness | None
 
 
 def size(problem: Problem, **asked: Unpack[Asked]) -> Outcome:
@@ -47,6 +49,7 @@ def find(
     limits: Limits = DEFAULT_LIMITS,
     shapes: Shapes,
     relax: bool = True,
+    nearness: Nearness | None = None,
 ) -> Found:
     """As ``size``, and also give the model the plan came from (for explanations)."""
     objective.check()
@@ -57,6 +60,8 @@ def find(
     chosen = find_topology(topology)
     found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes)
     if isinstance(found, Found):
+        if nearness is not None:
+            return nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
         return found
     if not found.proven:
         raise SolverError(found.why, fix="raise --time-limit, or allow fewer kinds of chips, or one topology at a time")

@@ -43,6 +43,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
             "one_site": _other(outcome, sizing.one_site),
             "at_zero_hit_rate": _other(outcome, sizing.cold),
         },
+        "moves": None if sizing.moves is None else to_plain(sizing.moves),
         "remarks": list(sizing.remarks),
         "record": record(sizing.inputs, outcome.plan, objective=sizing.objective, limits=sizing.limits),
     }
@@ -130,6 +131,7 @@ def outcome_json(outcome: Outcome, inputs: Inputs) -> dict[str, Any]:
             for name, met in outcome.by_class.items()
         },
         "tpot_s": outcome.tpot_s,
+        "tpot_percentiles_s": _percentiles(outcome.tpot) if outcome.tpot is not None else None,
         "worst_itl_s": outcome.worst_itl_s,
         "rld_token_share": outcome.relay_token_share,
         "wan_gbps": math.fsum(load.mean_gbps for load in outcome.lines),
