@@ -22,7 +22,7 @@ from pddplan.cli.bcr_questions import (
 
 app = typer.Typer(no_args_is_help=True)
 
-COMPARED = "colocated,pd,cross-dc,cross-dc-drc,pdd"
+COMPARED = "colocated,pd,cross-dc,cross-dc-drc,pdd,any"
 
 
 @app.command("compare")

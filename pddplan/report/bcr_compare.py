@@ -12,8 +12,9 @@ from pddplan.domain.outcome import Outcome, Percentiles
 from pddplan.economics.attribution import TokenCost
 from pddplan.report.bcr_parts import bullets, joined, price_text, title
 from pddplan.report.csv_costs import safe_text
-from pddplan.report.numbers import bar, count, money, percent, plain_text, seconds, short
+from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, seconds, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
+from pddplan.report.verdict import fleet_words
 from pddplan.studies.break_evens import BreakEvens
 from pddplan.studies.compare import BcrComparison, Entry
 from pddplan.units import MONTHS_PER_YEAR
@@ -24,7 +25,7 @@ BAR_CELLS = 40
 
 def render(found: BcrComparison, screen: Screen) -> str:
     """The whole report as text."""
-    blocks = [_verdict(found, screen), _table(found, screen), _chart(found, screen)]
+    blocks = [_verdict(found, screen), _table(found, screen), _chart(found, screen), _fleets(found, screen)]
     blocks += [_break_evens(found, screen), _missing(found, screen), _assumptions(found, screen)]
     return joined(blocks, screen)
 
@@ -91,7 +92,7 @@ def _row(entry: Entry, found: BcrComparison) -> list[str]:
     return [
         plain_text(entry.name) + (" (given)" if entry.fixed else ""),
         count(entry.chips) + (f" of {count(entry.chips + entry.idle_chips)}" if entry.idle_chips else ""),
-        short(outcome.cost.monthly_total),
+        amount(outcome.cost.monthly_total),
         short(outcome.goodput_rps if outcome.keeps_promises else outcome.plan.rate_rps),
         short(outcome.bcr),
         "base" if entry.name == found.baseline else percent(entry.bcr_gain, signed=True),
@@ -119,11 +120,20 @@ def _chart(found: BcrComparison, screen: Screen) -> list[str]:
     return lines
 
 
+def _fleets(found: BcrComparison, screen: Screen) -> list[str]:
+    """What each contender takes; topologies that come to the same plan in one line."""
+    taken: dict[str, list[str]] = {}
+    for entry in found.entries:
+        if entry.outcome is not None:
+            taken.setdefault(fleet_words(entry.outcome), []).append(entry.name)
+    return [*title("FLEETS", screen), *bullets([f"{', '.join(n)}: {words}" for words, n in taken.items()], screen)]
+
+
 def _break_evens(found: BcrComparison, screen: Screen) -> list[str]:
     texts = break_even_sentences(found.break_evens, found)
     if not texts:
         return []
-    head = f"BREAK-EVEN   what would make {found.break_evens.plan} as good as {found.baseline}, both plans kept"
+    head = f"BREAK-EVEN   where {found.break_evens.plan} and {found.baseline} are equal, both plans kept"
     return title(head, screen) + bullets(texts, screen)
 
 

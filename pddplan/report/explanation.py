@@ -10,7 +10,7 @@ from pddplan.optimize.explanation import Alternative, Explanation, Marginal
 from pddplan.report.json_plan import finite
 from pddplan.report.numbers import count, percent, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
-from pddplan.report.verdict import SAME, whole_instances
+from pddplan.report.verdict import SAME, fleet_words, whole_instances
 
 RATE_LEVER = "rate"
 """How an explanation calls more traffic."""
@@ -47,7 +47,8 @@ def render(found: Explanation, screen: Screen) -> str:
 def _listed(others: Sequence[Alternative], *, currency: str, width: int, fleets: bool = False) -> list[str]:
     """One wrapped item per alternative, with its pools where asked for."""
     said = [
-        f"{other.name}: {_against(other, currency)}" + (f"; {_fleet(other.outcome)}" if fleets else "")
+        f"{other.name}: {_against(other, currency)}"
+        + (f"; {fleet_words(other.outcome)}" if fleets and other.outcome is not None else "")
         for other in others
     ]
     return [line for text in said for line in paragraph(text, width=width, indent="    ", first="  ")]
@@ -122,9 +123,3 @@ def _against(other: Alternative, currency: str) -> str:
     ratio = other.cost_ratio or 0.0
     how = "costs the same" if abs(ratio) < SAME else f"costs {percent(abs(ratio))} {'more' if ratio > 0 else 'less'}"
     return f"{how} ({count(other.outcome.cost.monthly_total)} {currency} a month)"
-
-
-def _fleet(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return ""
-    return ", ".join(f"{p.chips} x {p.chip} as {p.role.value} at {p.site}" for p in outcome.plan.pools)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Role
 from pddplan.domain.provenance import Basis
-from pddplan.report.numbers import money, percent
+from pddplan.report.numbers import count, money, percent
 from pddplan.sizing import Sizing
 from pddplan.units import MONTHS_PER_YEAR
 
@@ -122,6 +122,13 @@ def shown_plans(sizing: Sizing) -> list[tuple[str, Outcome]]:
 def chips_in(outcome: Outcome, *roles: Role) -> int:
     """Chips of all pools, or of those of some roles."""
     return sum(pool.chips for pool in outcome.plan.pools if not roles or pool.role in roles)
+
+
+def fleet_words(outcome: Outcome) -> str:
+    """Pools and lines in a line: ``48 h100-sxm P at a, 32 h200-sxm MD at b, 1 x 10 Gbit/s on a-b``."""
+    pools = [f"{count(pool.chips)} {pool.chip} {pool.role} at {pool.site}" for pool in outcome.plan.pools if pool.chips]
+    lines = [f"{line.count} x {line.gbps:g} Gbit/s on {line.line}" for line in outcome.plan.lines if line.count]
+    return ", ".join([*pools, *lines])
 
 
 def weakest_basis(outcome: Outcome) -> Basis | None:

@@ -1,0 +1,33 @@
+"""Words about plans that several reports share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pddplan.domain.outcome import Violation
+from pddplan.report.verdict import fleet_words, shown_plans, whole_instances
+from tests import samples
+
+
+def test_a_fleet_in_a_line_names_every_pool_and_line_that_is_paid_for() -> None:
+    outcome = samples.outcome()
+    words = fleet_words(outcome)
+    assert words.startswith("40 h100 P at a")
+    assert "1 x 100 Gbit/s on a-b" in words
+    idle = replace(outcome.plan, lines=tuple(replace(line, count=0) for line in outcome.plan.lines))
+    assert "Gbit/s" not in fleet_words(replace(outcome, plan=idle))
+
+
+def test_plans_shown_side_by_side_are_different_ones() -> None:
+    sizing = samples.sizing()
+    names = [name for name, _ in shown_plans(sizing)]
+    assert names[0] == "this plan"
+    assert "aggregated baseline" in names
+    assert "aggregated baseline" not in [name for name, _ in shown_plans(replace(sizing, baseline=sizing.outcome))]
+
+
+def test_a_broken_plan_has_no_whole_replicas_to_blame() -> None:
+    outcome = samples.outcome()
+    assert "one fewer" in whole_instances(outcome)
+    broken = Violation("TTFT P99", 15.0, 19.6, "s")
+    assert whole_instances(replace(outcome, violations=(broken,))) == ""
