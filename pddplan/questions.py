@@ -314,7 +314,8 @@ def known_chip(sites: Sites, chip: str) -> str:
     raise InputError(
         Problem(
             what=f"no site offers the chip {chip!r}{did_you_mean(wanted, offered)}",
-            fix=f"use one of: {', '.join(offered)}; or add it to the sites file",
+            fix=f"use one of: {', '.join(offered)}; or add it under chips: of a sites file of your own "
+            "(pddplan sites copy two-sites --out my-sites.yaml)",
             where="--chip",
         )
     )

@@ -14,7 +14,7 @@ from pddplan import __version__
 from pddplan.economics.moves import Move
 from pddplan.report.bcr_parts import bullets, joined, price_text, title
 from pddplan.report.line_chart import line_chart
-from pddplan.report.numbers import count, money, percent, plain_text, short
+from pddplan.report.numbers import PERCENT, count, money, percent, plain_text, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.studies.curve import MEMORY_PRICE_RANGE, BathtubStudy
 
@@ -57,11 +57,17 @@ def verdict(study: BathtubStudy) -> str:
             f"{here}. There is hardly a valley: at worst, at {percent(reading.valley_hit_rate)} hits, it is "
             f"{percent(reading.valley_relative)}."
         )
-    tub = f"The valley is at {percent(reading.valley_hit_rate)} hits ({percent(reading.valley_relative)})"
+    tub = f"The valley is at {_hits(reading.valley_hit_rate)} hits ({percent(reading.valley_relative)})"
     if reading.break_even_hit_rate is None:
         return f"{here}. {tub}; at these prices more hits never earn back what their discount costs."
-    out = f"hits pay from {percent(reading.break_even_hit_rate)} on"
-    return f"{here}{': inside the tub' if reading.in_valley else ''}. {tub}; {out}."
+    out = f"hits pay from {_hits(reading.break_even_hit_rate)} on"
+    inside = ": inside the tub, where the discount on a hit is worth more than the work it saves"
+    return f"{here}{inside if reading.in_valley else ''}. {tub}; {out}."
+
+
+def _hits(rate: float) -> str:
+    """A hit rate; close to all, with the decimals that tell it from all."""
+    return f"{rate * PERCENT:.2f} %" if FAR_END < rate < 1 else percent(rate)
 
 
 def _at(study: BathtubStudy, hit_rate: float) -> int:

@@ -298,7 +298,8 @@ def compare_text(
         if row.problem is not None:
             lines += paragraph(f"{row.chip.id}: {row.problem}", width=screen.width, indent="    ", first="  ")
         elif row.advice is not None and row.chip.id != reference.id:
-            text = f"{row.chip.id}: {_role_words(row.advice.role)}: {row.advice.why}"
+            base = next((other for other in compared if other.chip.id == reference.id), None)
+            text = f"{row.chip.id}: {_role_words(row, base)}: {row.advice.why}"
             lines += paragraph(text, width=screen.width, indent="    ", first="  ")
         if row.chip.doubtful:
             doubt = f"{row.chip.id}: sources disagree on {', '.join(row.chip.doubtful)}"
@@ -328,7 +329,18 @@ def _compare_row(row: Compared, *, reference: Chip) -> list[str]:
     ]
 
 
-def _role_words(role: str) -> str:
+def _role_words(row: Compared, base: Compared | None) -> str:
+    """The role a chip suits; that it suits none where the reference does both for less money."""
+    role = row.advice.role if row.advice is not None else ""
+    mine, other = row.rates, base.rates if base is not None else None
+    if mine is not None and other is not None:
+        pairs = (
+            (mine.prefill_tokens_per_money, other.prefill_tokens_per_money),
+            (mine.decode_tokens_per_money, other.decode_tokens_per_money),
+        )
+        if all(own is not None and known is not None and own < known for own, known in pairs):
+            where = f"least so at {role}" if role in {"prefill", "decode"} else "alike in both roles"
+            return f"dearer than the reference, {where}"
     return {"prefill": "suits prefill", "decode": "suits decode"}.get(role, "suits either role")
 
 

@@ -73,6 +73,7 @@ def test_comparison_names_the_role_and_why(capsys: pytest.CaptureFixture[str]) -
     text = told(capsys, *arguments)
     assert "against H100 SXM 80GB" in text
     assert "h200-sxm: suits decode" in text
+    assert "h20-96g: dearer than the reference, least so at decode" in text
     assert "█" in text
     found = data(capsys, *arguments)
     by_id = {row["id"]: row for row in found["chips"]}
