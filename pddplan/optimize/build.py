@@ -14,21 +14,14 @@ from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap
 from pddplan.optimize.data import PoolOption, ProgramData
 from pddplan.optimize.few_shapes import best_of_each, few_shapes, undominated
+from pddplan.optimize.flow_program import Candidates, Ways, candidates_of
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.optimize.mix import Mix, first_mix, pools_of
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.promise_rows import promise_rows
 from pddplan.optimize.question_limits import BUSIEST, chip_limits, instance_cost, options_of, owned_kinds, rate_range
-from pddplan.optimize.reduction import (
-    MOST_WHOLE_FLOWS,
-    Reduced,
-    Ways,
-    flow_count,
-    reduce_candidates,
-    with_relay_ways,
-    with_relays,
-)
+from pddplan.optimize.reduction import Reduced, reduce_candidates, with_relays
 from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools, paces, path_count, ways_of
 from pddplan.units import WATTS_PER_KW
 
@@ -49,10 +42,11 @@ def build(
     limits: Limits,
     shapes: Shapes,
     also: frozenset[str] = frozenset(),
+    only: frozenset[str] | None = None,
 ) -> Points | None:
     """The candidates of a question as an operating model; None when the topology has no path here at all.
 
-    ``also`` names pools to look at beside the few shapes that promise most.
+    ``also`` names pools to look at beside the few shapes that promise most, ``only`` those to look at instead.
     """
     pools = candidate_pools(
         problem.sites,
@@ -64,15 +58,17 @@ def build(
     alone = first_mix(problem, pools, ())  # paths grow with the square of pools: first leave out what cannot win
     able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
     cost = {pool.id: instance_cost(problem, pool) for pool in able}
-    considered = undominated(problem, able, alone, cost)
+    considered = _reachable(undominated(problem, able, alone, cost), problem, topology)
     pools = considered
-    if not limits.every_shape:
+    if only is not None:
+        pools = tuple(pool for pool in able if pool.id in only)
+    elif not limits.every_shape:
         few = {pool.id for pool in undominated(problem, few_shapes(problem, able, alone, cost), alone, cost)}
         pools = tuple(pool for pool in able if pool.id in few or pool.id in also)
     bound, cut = math.inf, False
-    ways = with_relay_ways(ways_of(problem.sites, topology, pools), pools)
+    ways = ways_of(problem.sites, topology, pools)
     if path_count(topology, pools, ways) > MOST_PATHS:
-        reduced, bound = _reduced(problem, pools, ways, alone, cost, objective=objective, limits=limits)
+        reduced, bound = _reduced(problem, pools, ways, alone, topology=topology, objective=objective, limits=limits)
         if not reduced.feasible:
             return None
         cut = not reduced.solved
@@ -94,41 +90,29 @@ def build(
     return points
 
 
-def all_shapes(
+def candidates_at(
     problem: Problem,
-    topology: Topology,
-    points: Points,
+    pools: Sequence[Pool],
+    ways: Ways,
     *,
-    objective: Objective,
+    topology: Topology,
     limits: Limits,
-    time_limit_s: float,
-) -> Reduced | None:
-    """What no plan of any shapes exceeds, and the shapes that would reach it; None where that is too large to ask."""
-    alone = first_mix(problem, points.considered, ())
-    cost = {pool.id: instance_cost(problem, pool) for pool in points.considered}
-    pools = points.considered
-    ways = with_relay_ways(ways_of(problem.sites, topology, pools), pools)
-    weight = problem.workload.classes.weight
-    if flow_count(pools, ways, int((weight > 0).sum())) > MOST_WHOLE_FLOWS:
-        return None
-    used_lines = sorted({line for targets in ways.values() for _, line in targets if line is not None})
-    _, highest = rate_range(problem, pools, objective=objective, limits=limits)
-    return reduce_candidates(
+    mix: Mix | None = None,
+) -> Candidates:
+    """What a program of flows may use: pools, ways, line options, and their prices."""
+    lines = sorted({line for targets in ways.values() for _, line in targets if line is not None})
+    return candidates_of(
         problem,
         pools,
         ways=ways,
-        options=options_of(problem, used_lines, limits),
-        mix=alone,
-        cost=cost,
+        options=options_of(problem, lines, limits),
+        cost={pool.id: instance_cost(problem, pool) for pool in pools},
+        promises=promise_rows(problem),
+        mix=mix or first_mix(problem, pools, ()),
         ceiling=min(limits.max_utilization, BUSIEST),
-        rate_rps=highest,
-        most_requests=objective.kind == "rps",
-        budget=objective.budget_per_month,
-        credit=sum(kind.count * kind.credit_per_chip for kind in owned_kinds(problem, pools)),
-        time_limit_s=time_limit_s,
-        whole=True,
+        owned=owned_kinds(problem, pools),
         redundant_instances=limits.redundant_instances,
-        gap=0.1 * limits.gap,
+        decode_cache=topology.name != "cross-dc",
     )
 
 
@@ -137,29 +121,22 @@ def _reduced(
     pools: Sequence[Pool],
     ways: Ways,
     mix: Mix,
-    cost: Mapping[str, float],
     *,
+    topology: Topology,
     objective: Objective,
     limits: Limits,
 ) -> tuple[Reduced, float]:
     """The pools worth a search, and the score that no plan of any pools exceeds."""
     lowest, highest = rate_range(problem, pools, objective=objective, limits=limits)
-    used_lines = sorted({line for targets in ways.values() for _, line in targets if line is not None})
     most = objective.kind == "rps"
+    given = candidates_at(problem, pools, ways, topology=topology, limits=limits, mix=mix)
 
     def program(rate_rps: float, *, inventory: bool) -> Reduced:
         return reduce_candidates(
-            problem,
-            pools,
-            ways=ways,
-            options=options_of(problem, used_lines, limits),
-            mix=mix,
-            cost=cost,
-            ceiling=min(limits.max_utilization, BUSIEST),
+            given,
             rate_rps=rate_rps,
             most_requests=most,
             budget=objective.budget_per_month,
-            credit=sum(kind.count * kind.credit_per_chip for kind in owned_kinds(problem, pools)),
             time_limit_s=0.5 * limits.time_limit_s,
             inventory=inventory,
         )
@@ -172,6 +149,21 @@ def _reduced(
     # at any rate: cost per request is least where inventory does not bind
     free = program(highest, inventory=False)
     return reduced, highest / free.cost_bound if free.cost_bound else math.inf
+
+
+def _reachable(pools: Sequence[Pool], problem: Problem, topology: Topology) -> tuple[Pool, ...]:
+    """Pools that lie on some path: prefill that may send somewhere, decode where something arrives, relays beside."""
+    ways = {pool_id: targets for pool_id, targets in ways_of(problem.sites, topology, pools).items() if targets}
+    receiving = {site for targets in ways.values() for site, _ in targets}
+    sending = {pool.site for pool in pools if pool.id in ways}
+    return tuple(
+        pool
+        for pool in pools
+        if pool.role is Role.AGGREGATED
+        or pool.id in ways
+        or (pool.role is Role.DECODE and pool.site in receiving)
+        or (pool.role is Role.RELAY and pool.site in sending)
+    )
 
 
 def _worth_it(path: Path, pools: Sequence[Pool], reduced: Reduced) -> bool:

@@ -71,6 +71,8 @@ class Route:
     coverage: Mapping[str, Array] = field(default_factory=dict)
     options: tuple[str, ...] | None = None
     """Line options under which ``coverage`` holds; None = any that is open."""
+    relay_tokens: Array | None = None
+    """Output tokens made by a relay that hands over; None without one."""
 
 
 @dataclass(frozen=True, slots=True)

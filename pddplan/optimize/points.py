@@ -7,7 +7,7 @@ the context its sequences have) is held in a *mix* (``mix``).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,6 +53,8 @@ class Points:
     """Every pool that no other one beats in everything, of which ``pools`` are those looked at."""
     rows: tuple[PromiseRow, ...] = ()
     """What coverage is asked for; those of the problem if none are given."""
+    full_load: Mapping[str, float] = field(default_factory=dict)
+    """Load of prefilling pools under all traffic, where a lighter load is to mean a smaller part of it."""
     cut: bool = False
     """Time ran out before a bound: only the cheapest pools are looked at."""
     _by_id: dict[str, Pool] = field(default_factory=dict)
@@ -82,7 +84,7 @@ class Points:
         Only paths that are ``used`` are worked out where that is given; the others come back empty.
         """
         return tuple(
-            self._route(index, levels) if used is None or used[index] else Route(path.id, {}, self._allowed[index])
+            self.route(index, levels) if used is None or used[index] else Route(path.id, {}, self._allowed[index])
             for index, path in enumerate(self.paths)
         )
 
@@ -96,7 +98,12 @@ class Points:
         path = self.paths[index]
         return pools_of(path), path.line if path.kind is not PathKind.P_RLD else None
 
-    def _route(self, index: int, levels: Levels) -> Route:
+    def pool(self, pool_id: str) -> Pool:
+        """The pool with this id."""
+        return self._by_id[pool_id]
+
+    def route(self, index: int, levels: Levels) -> Route:
+        """One path at these levels."""
         path = self.paths[index]
         pools = [(p, levels.pools.get(p, PoolLevel(1, 0.0))) for p in pools_of(path)]
         line = levels.lines.get(path.line) if path.line else None
@@ -137,6 +144,7 @@ class Points:
             line=path.line if crosses else None,
             payload_bytes=result.payload_bytes if crosses else None,
             coverage=self._coverage(result),
+            relay_tokens=result.relay_tokens if path.kind is PathKind.P_RLD_MD else None,
         )
 
     def _coverage(self, result: PathResult) -> dict[str, Array]:
@@ -193,7 +201,7 @@ class Points:
                         self.problem,
                         replace(pool, instances=level.instances),
                         classes * (rate / total),
-                        part=self.mix.part.get(pool_id, 1.0),
+                        part=self._part(pool_id, level.load),
                     ),
                 )
                 if pool.role in (Role.PREFILL, Role.AGGREGATED)
@@ -208,6 +216,11 @@ class Points:
             )
             self._pool_states[key] = (first, last)
         return self._pool_states[key]
+
+    def _part(self, pool_id: str, load: float) -> float:
+        """Share of all requests that a pool under a load serves."""
+        full = self.full_load.get(pool_id)
+        return self.mix.part.get(pool_id, 1.0) if full is None else min(load / full, 1.0)
 
     def _mean_work_of(self, pool_id: str) -> float:
         """Instance-seconds of the mean request of the pool's mix."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import all_shapes, build
+from pddplan.optimize.build import build
+from pddplan.optimize.every_shape import EveryShape, every_shape
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
-from pddplan.optimize.reduction import Reduced
 from pddplan.optimize.search import INTERRUPTED
 from pddplan.optimize.settle import (
     LEAST_TIME_S,
@@ -37,8 +37,13 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 SHARE_FOR_PARTS = 0.3
 """Of the time, what the parts may take together."""
 NODES_FOR_PARTS = 100
-SHARE_FOR_SHAPES = 0.2
-"""Of the time left, what the program over all shapes may take."""
+SHARE_FOR_SHAPES = 0.4
+"""Of the time left, what the program over all shapes may take at a time."""
+MOST_LOOKS = 60
+NODES_PER_LOOK = 10
+"""A search limited to so many cells looks at one in this many sets of shapes."""
+PATIENT_LOOKS = 20
+"""From then on the acceptable gap is enough."""
 _ANY = 0.01
 """Searches that stop at their first plan need no proof over shapes."""
 
@@ -55,9 +60,15 @@ class _Question:
     def left_s(self) -> float:
         return self.limits.time_limit_s - (time.perf_counter() - self.started)
 
-    def points(self, also: frozenset[str] = frozenset()) -> Points | None:
+    def points(self, *, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None) -> Points | None:
         return build(
-            self.problem, self.topology, objective=self.objective, limits=self.limits, shapes=self.shapes, also=also
+            self.problem,
+            self.topology,
+            objective=self.objective,
+            limits=self.limits,
+            shapes=self.shapes,
+            also=also,
+            only=only,
         )
 
     def best(self, points: Points, known: Found | None) -> Found | NothingFound:
@@ -91,9 +102,9 @@ def search_plans(
         return NothingFound(proven=True, why=f"topology {topology.name} has no path here ({topology.about})")
     if limits.gap >= 1 - _ANY:
         return question.best(points, None)
-    part = _best_part(question) if math.isinf(points.bound) else None
+    part = _best_part(question)
     if part is not None:
-        points = question.points(frozenset(pool.id for pool in part.outcome.plan.pools)) or points
+        points = question.points(also=frozenset(pool.id for pool in part.outcome.plan.pools)) or points
     return _over_all_shapes(question, points, question.best(points, part))
 
 
@@ -143,55 +154,83 @@ def _reporting(found: Found, **changes: Any) -> Found:
 
 
 def _over_all_shapes(question: _Question, points: Points, found: Found | NothingFound) -> Found | NothingFound:
-    """Bound what any shapes could give, look at those that would give it, and say what was proven over which shapes."""
+    """Bound what any shapes could give, search those that would give it, and say what was proven over which shapes."""
     objective, limits = question.objective, question.limits
     cut = points.cut
-    left_out = len(points.considered) > len(points.pools)
-    gap: float | None = None
-    if isinstance(found, Found) and found.outcome.solver is not None and not left_out:
-        gap = found.outcome.solver.gap
-    asked = limits.prove_shapes and left_out and (objective.kind == "rps" or search_objective(objective) == "cost")
-    over_all = None
-    if asked and question.left_s() > LEAST_TIME_S and not _interrupted(found):
-        over_all = all_shapes(
-            question.problem,
-            question.topology,
-            points,
-            objective=objective,
-            limits=limits,
-            time_limit_s=SHARE_FOR_SHAPES * question.left_s(),
-        )
-    if over_all is not None and over_all.solved:
-        gap = _gap_over_all(over_all, found, objective)
-        more = over_all.pools - {pool.id for pool in points.pools}
-        if more and (gap is None or gap > limits.gap):
-            wider = question.points(more | {pool.id for pool in points.pools})
-            if wider is not None and math.isinf(wider.bound):
-                found = question.best(wider, found if isinstance(found, Found) else None)
-                points = wider
-                gap = _gap_over_all(over_all, found, objective)
+    searched = {pool.id for pool in points.pools}
+    every = None
+    if limits.prove_shapes and len(points.considered) > len(points.pools) and not _interrupted(found):
+        every = _every_shape(question, points, found)
+    over_all = _gap(found) if len(points.considered) == len(points.pools) else None
+    if every is not None:
+        every.leave_out(frozenset(searched))
+        proof, score = _gap(found), math.inf  # of the shapes searched, and of all others
+        for look in range(min(MOST_LOOKS, max(limits.max_nodes // NODES_PER_LOOK, 1))):
+            if isinstance(found, Found):
+                every.only_better_than(value_of(found.outcome, objective))
+            bound = every.bound(time_limit_s=SHARE_FOR_SHAPES * question.left_s())
+            if bound is None:
+                break
+            score = min(score, bound.score)  # what is left out or learnt only takes plans away
+            outside = _ahead(found, score, objective)
+            over_all = None if outside is None or proof is None else max(outside, proof)
+            enough = limits.gap if look < PATIENT_LOOKS else max(limits.gap, limits.acceptable_gap)
+            if (outside is not None and outside <= enough) or question.left_s() < LEAST_TIME_S:
+                break
+            if every.tighten(bound):
+                continue
+            mine = {pool.id for pool in found.outcome.plan.pools} if isinstance(found, Found) else set()
+            wider = question.points(only=bound.pools | mine)
+            if wider is None or math.isfinite(wider.bound):
+                break
+            found = question.best(wider, found if isinstance(found, Found) else None)
+            proof = _worse(proof, _gap(found))
+            searched |= bound.pools
+            every.leave_out(bound.pools | mine)
+            if _interrupted(found):
+                break
     if isinstance(found, NothingFound):
         return found
     status = {"status": "time limit"} if cut else {}
     return _reporting(
         found,
         **status,
-        shapes_searched=len(points.pools),
+        shapes_searched=len(searched),
         shapes_possible=len(points.considered),
-        gap_over_all=gap,
+        gap_over_all=over_all,
     )
+
+
+def _every_shape(question: _Question, points: Points, found: Found | NothingFound) -> EveryShape | None:
+    """The program over all shapes where it says anything: not where the ratio's rate is free."""
+    if question.objective.kind != "rps" and search_objective(question.objective) != "cost":
+        return None
+    score = value_of(found.outcome, question.objective) if isinstance(found, Found) else None
+    return every_shape(
+        question.problem,
+        question.topology,
+        points.considered,
+        objective=question.objective,
+        limits=question.limits,
+        score=score,
+    )
+
+
+def _gap(found: Found | NothingFound) -> float | None:
+    return found.outcome.solver.gap if isinstance(found, Found) and found.outcome.solver is not None else None
+
+
+def _worse(one: float | None, other: float | None) -> float | None:
+    return max(one, other) if one is not None and other is not None else other
+
+
+def _ahead(found: Found | NothingFound, score: float, objective: Objective) -> float | None:
+    """How far a score lies above that of the plan found, as a fraction; None without a plan."""
+    if isinstance(found, NothingFound):
+        return None
+    reached = value_of(found.outcome, objective)
+    return max((score - reached) / abs(reached), 0.0) if reached else None
 
 
 def _interrupted(found: Found | NothingFound) -> bool:
     return isinstance(found, Found) and found.outcome.solver is not None and found.outcome.solver.status == INTERRUPTED
-
-
-def _gap_over_all(over_all: Reduced, found: Found | NothingFound, objective: Objective) -> float | None:
-    """How much better than the plan found any plan of any shapes can be, as a fraction."""
-    if isinstance(found, NothingFound):
-        return None
-    if objective.kind == "rps":
-        bound, value = over_all.rate_bound_rps, found.outcome.plan.rate_rps
-        return max(bound / value - 1.0, 0.0) if bound is not None and value > 0 else None
-    cost = found.outcome.cost.monthly_total
-    return max(1.0 - over_all.cost_bound / cost, 0.0) if over_all.cost_bound is not None and cost > 0 else None
