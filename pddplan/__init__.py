@@ -3,7 +3,11 @@
 Functions of the API are available here: ``pddplan.size(...)``, ``pddplan.load_plan(...)``.
 """
 
-from typing import Any
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as typing has it: an interrupt while typing is imported here would end in a traceback
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

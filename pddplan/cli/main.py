@@ -11,9 +11,9 @@ import io
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # nothing that takes time stands above ``main``: an interrupt must find it ready
+TYPE_CHECKING = False  # nothing that takes time, as typing does, stands above ``main``: an interrupt must find it ready
+if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FrameType
 
