@@ -17,7 +17,7 @@ from pddplan.report.numbers import short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.traces.arrivals import ArrivalPattern
 from pddplan.traces.caching import knee
-from pddplan.traces.classes import HIT_BIN_EDGES
+from pddplan.traces.cells import HIT_BIN_EDGES
 from pddplan.traces.importer import Imported
 from pddplan.traces.tally import Tally, tally_classes
 from pddplan.units import MS_PER_S

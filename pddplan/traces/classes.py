@@ -16,39 +16,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pddplan.domain.workload import Array, RequestClasses
+from pddplan.domain.workload import Array, OddTraffic, RequestClasses
+from pddplan.traces.cells import (
+    HIT_BIN_EDGES,
+    PINNED_QUANTILES,
+    SHAPE_QUANTILES,
+    Cells,
+    Columns,
+    band_of,
+    bin_of,
+    edges_of,
+    is_odd,
+)
 from pddplan.traces.marginals import Marginal
 from pddplan.traces.recombine import recombine
 
 MAX_CLASSES = 64
-PINNED_QUANTILES = (0.50, 0.90, 0.99)
-HIT_BIN_EDGES = (0.0, 0.90, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
-"""The seven bins of the PDD report, from 0-90 % to 99-100 %."""
-BAND = 0.005
-"""Cells are cut this far (relative) below and above each percentile, so that one of the classes lies between."""
 CLEAR_OF_RANK = 5e-6
 """Shares that end this close to a percentile are moved away from it, so that rounding of weights cannot."""
-CUTS = (32, 24, 24, 16)
-"""Intervals of prefill tokens, transfer tokens, output and input, of equal ratio, beside those at percentiles."""
-SHAPE_QUANTILES = (
-    (1, (0.25, 0.75, 0.125, 0.375, 0.625, 0.95)),
-    (2, (0.25, 0.75, 0.95)),
-    (3, (0.25, 0.75)),
-    (0, (0.5, 0.9)),
-)
-"""Shares up to these keep the shape of each column in between (as far as there are classes enough)."""
+COLUMNS_FIRST_TO_LAST = (1, 2, 3, 0)
+"""Prefill tokens, transfer tokens, output, input: in order of importance."""
 FEW_REQUESTS = 4096
 """So many requests are cells of their own."""
 MOST_MOVED = 0.05
 """Of so few requests, those around a percentile are moved to where it is interpolated if that moves at most this share
 of all tokens (the others make up for it); across a gap between two kinds of requests it is left alone."""
+LEAST_WEIGHT = 1e-12
+"""Less than this is what rounding left of nothing."""
 FEWEST_BALANCED = 16
 """With fewer classes than this only means are kept."""
 ROWS_AT_ONCE = 2**18
-EDGE_TOLERANCE = 1e-12
-
-Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
-"""Input, prefill tokens, transfer tokens and output of some requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Fit:
     """How well classes stand for the requests they were made from."""
 
     worst_relative_error: float
-    """Largest error of mean, P50, P90, P99 of prefill tokens, transfer tokens and output."""
+    """Largest error of mean, P50, P90, P99 of prefill tokens, transfer tokens, output and input."""
     where: str
 
 
@@ -93,15 +90,21 @@ def marginals_of(*columns: NDArray[Any]) -> tuple[Marginal, ...]:
 
 
 def classes_of(
-    chunks: Callable[[], Iterator[Columns]], marginals: Sequence[Marginal], *, max_classes: int = MAX_CLASSES
+    chunks: Callable[[], Iterator[Columns]],
+    marginals: Sequence[Marginal],
+    *,
+    max_classes: int = MAX_CLASSES,
+    odd: OddTraffic | None = None,
 ) -> RequestClasses:
     """The same for requests that come in chunks.
 
-    Parameters:  chunks, gives the requests from the start each time it is called; marginals, of the four columns
+    Parameters:  chunks, gives the requests from the start each time it is called; marginals, of the four columns;
+                 odd, what counts as odd traffic, of which the share is kept
     """
+    odd = odd or OddTraffic()
     count = marginals[0].count
     few = count <= max(FEW_REQUESTS, max_classes)
-    cells = _Cells(None if few else _edges(marginals))
+    cells = Cells(None if few else edges_of(marginals, odd))
     for chunk in chunks():
         if few and count > max_classes:
             chunk, marginals = _settled(chunk)
@@ -112,8 +115,8 @@ def classes_of(
             weight, means = _joined(weight, means, max_classes)
         else:
             weight = _clear_of_ranks(weight, means, marginals)
-            weight = recombine(_averages(means, marginals)[:max_classes], weight)
-            kept = weight > 0
+            weight = recombine(_averages(means, marginals, odd)[:max_classes], weight)
+            kept = weight > LEAST_WEIGHT
             weight, means = weight[kept] / weight[kept].sum(), means[:, kept]
     length, miss, transfer, output = means
     order = np.lexsort((output, miss))
@@ -148,6 +151,7 @@ def fit_of(classes: RequestClasses, marginals: Sequence[Marginal]) -> Fit:
         ("prefill tokens", classes.miss_prefill_tokens, marginals[1]),
         ("transfer tokens", classes.miss_decode_tokens, marginals[2]),
         ("output tokens", classes.output_tokens, marginals[3]),
+        ("input tokens", classes.input_tokens, marginals[0]),
     )
     for name, values, original in pairs:
         checks = [("mean", classes.mean(values), original.mean, original.mean)]
@@ -163,78 +167,16 @@ def fit_of(classes: RequestClasses, marginals: Sequence[Marginal]) -> Fit:
     return Fit(worst, where)
 
 
-def bin_of(hit_fraction: Array, edges: Sequence[float] = HIT_BIN_EDGES) -> NDArray[np.int64]:
-    """Bin of each hit rate; the last bin includes its upper edge."""
-    place = np.searchsorted(np.asarray(edges), np.asarray(hit_fraction) + EDGE_TOLERANCE, side="right") - 1
-    return np.asarray(np.clip(place, 0, len(edges) - 2), dtype=np.int64)
-
-
-class _Cells:
-    """Sums over the requests of each cell."""
-
-    def __init__(self, edges: Sequence[Array] | None) -> None:
-        self.edges = edges
-        """Where each column is cut; None: every request is a cell."""
-        self._code = np.empty(0, dtype=np.int64)
-        self._sums = np.empty((5, 0))
-
-    @property
-    def weight(self) -> Array:
-        """Requests per cell."""
-        return np.asarray(self._sums[0])
-
-    def means(self) -> Array:
-        """Mean input, prefill tokens, transfer tokens and output of each cell; shape (4, cells)."""
-        return np.asarray(self._sums[1:] / self._sums[0])
-
-    def take(self, chunk: Columns) -> None:
-        code = self._codes(chunk)
-        cell, place = np.unique(code, return_inverse=True)
-        sums = np.stack([np.bincount(place), *(np.bincount(place, weights=column) for column in chunk)])
-        code = np.concatenate((self._code, cell))
-        self._code, place = np.unique(code, return_inverse=True)
-        both = np.concatenate((self._sums, sums), axis=1)
-        self._sums = np.stack([np.bincount(place, weights=row) for row in both])  # whole numbers: exact in any order
-
-    def _codes(self, chunk: Columns) -> NDArray[np.int64]:
-        if self.edges is None:
-            start = self._code.size
-            return np.arange(start, start + chunk[0].size, dtype=np.int64)
-        length, miss = (np.asarray(column, dtype=np.float64) for column in chunk[:2])
-        code = bin_of((length - miss) / length)
-        for values, edges in zip((*chunk[1:], length), self.edges, strict=True):
-            code = code * (edges.size + 1) + np.searchsorted(edges, values, side="left")
-        return code
-
-
-def _edges(marginals: Sequence[Marginal]) -> tuple[Array, ...]:
-    """Where prefill tokens, transfer tokens, output and input are cut: x <= edge lies below."""
-    found = []
-    for number, cuts in zip((1, 2, 3, 0), CUTS, strict=True):
-        marginal = marginals[number]
-        low, high = max(marginal.smallest, 1.0), max(marginal.largest, 2.0)
-        edges = [0.0, *np.geomspace(low, high, cuts + 1)[:-1]]
-        if number:
-            edges += [edge for q in PINNED_QUANTILES for edge in _band(marginal, q)]
-        edges += [marginal.quantile(q) for q in dict(SHAPE_QUANTILES)[number]]
-        found.append(np.unique(edges))
-    return tuple(found)
-
-
-def _band(marginal: Marginal, quantile: float) -> tuple[float, float]:
-    """Just below and just above a percentile."""
-    value = marginal.quantile(quantile)
-    return float(np.nextafter(value * (1 - BAND), -1.0)), value * (1 + BAND)
-
-
-def _averages(means: Array, marginals: Sequence[Marginal]) -> Array:
+def _averages(means: Array, marginals: Sequence[Marginal], odd: OddTraffic) -> Array:
     """What must not change, the most important first; shape (averages, cells)."""
     length, miss, transfer, output = means
     rows = [np.ones_like(length), *means]
-    for number in (1, 2, 3):
-        bands = [edge for q in PINNED_QUANTILES for edge in _band(marginals[number], q)]
+    for number in COLUMNS_FIRST_TO_LAST:
+        bands = [edge for q in PINNED_QUANTILES for edge in band_of(marginals[number], q)]
         rows += [(means[number] <= edge).astype(np.float64) for edge in bands]
-    hit_bin = bin_of((length - miss) / length)
+    hit = (length - miss) / length
+    rows += [is_odd(transfer, output, odd).astype(np.float64), hit]
+    hit_bin = bin_of(hit)
     in_bin = [(hit_bin == k).astype(np.float64) for k in range(len(HIT_BIN_EDGES) - 2)]
     rows += [miss**2, output**2, length**2, transfer**2, length * output, miss * output, miss * transfer, length * miss]
     rows += in_bin
@@ -246,8 +188,7 @@ def _averages(means: Array, marginals: Sequence[Marginal]) -> Array:
 
 def _settled(columns: Columns) -> tuple[Columns, tuple[Marginal, ...]]:
     """A few requests whose percentiles are the same by rank and interpolated, and their marginals."""
-    length, *others = (np.asarray(column, dtype=np.float64) for column in columns)
-    miss, transfer, output = (_pinned(column) for column in others)
+    length, miss, transfer, output = (_pinned(np.asarray(column, dtype=np.float64)) for column in columns)
     settled = (np.maximum(length, np.maximum(miss, transfer)), miss, transfer, output)
     return settled, marginals_of(*settled)
 
@@ -279,9 +220,9 @@ def _pinned(values: Array) -> Array:
 
 def _clear_of_ranks(weight: Array, means: Array, marginals: Sequence[Marginal]) -> Array:
     """Shares that end within CLEAR_OF_RANK of a percentile are moved to that distance."""
-    for number in (1, 2, 3):
+    for number in COLUMNS_FIRST_TO_LAST:
         for q in PINNED_QUANTILES:
-            for edge, sign in zip(_band(marginals[number], q), (-1.0, 1.0), strict=True):
+            for edge, sign in zip(band_of(marginals[number], q), (-1.0, 1.0), strict=True):
                 below = means[number] <= edge
                 share, aim = float(weight[below].sum()), q + sign * CLEAR_OF_RANK
                 if sign * (share - aim) < 0 and 0 < share < 1 and abs(share - q) <= CLEAR_OF_RANK:
@@ -298,9 +239,3 @@ def _joined(weight: Array, means: Array, count: int) -> tuple[Array, Array]:
     sums = np.stack([np.bincount(group, weights=(weight * row)[order], minlength=count) for row in means])
     kept = total > 0
     return total[kept], sums[:, kept] / total[kept]
-
-
-def bin_shares(hit_fraction: Array, edges: Sequence[float] = HIT_BIN_EDGES) -> Array:
-    """Share of requests in each bin of hit rates; the last bin includes its upper edge."""
-    counts = np.bincount(bin_of(hit_fraction, edges), minlength=len(edges) - 1)
-    return np.asarray(counts / max(hit_fraction.size, 1))

@@ -13,7 +13,8 @@ from pddplan.errors import InputError, Problem
 from pddplan.traces.arrival_pattern import arrival_pattern
 from pddplan.traces.arrivals import ArrivalPattern, Scaling
 from pddplan.traces.caching import CachePolicy, Routing, knee
-from pddplan.traces.classes import HIT_BIN_EDGES, MAX_CLASSES, Fit, classes_of, fit_of
+from pddplan.traces.cells import HIT_BIN_EDGES
+from pddplan.traces.classes import MAX_CLASSES, Fit, classes_of, fit_of
 from pddplan.traces.misses import HitAssumption, Misses, find_misses
 from pddplan.traces.reading import ReadOptions, read_trace
 from pddplan.traces.source import Progress
@@ -72,7 +73,12 @@ def import_trace(trace: Trace, settings: ImportSettings, *, progress: Progress |
         progress=progress,
     )
     tally = tally_requests(trace, misses, settings.odd_traffic)
-    classes = classes_of(lambda: request_columns(trace, misses), tally.marginals, max_classes=settings.max_classes)
+    classes = classes_of(
+        lambda: request_columns(trace, misses),
+        tally.marginals,
+        max_classes=settings.max_classes,
+        odd=settings.odd_traffic,
+    )
     fit = fit_of(classes, tally.marginals)
     pattern = trace.given_arrival
     if trace.has_time:

@@ -103,3 +103,33 @@ def test_no_profile_from_less_than_a_day_or_a_handful() -> None:
 def test_too_few_requests_say_nothing() -> None:
     assert arrival_pattern(np.array([0.0, 1.0])) is None
     assert arrival_pattern(np.zeros(10)) is None
+
+
+@pytest.mark.parametrize("piece", [1, 37, 900])
+@pytest.mark.parametrize("step", [0.0, 3.0])
+@pytest.mark.parametrize("rate", [None, 0.5, 30.0])
+def test_times_in_pieces_say_the_same_as_a_whole(piece: int, step: float, rate: float | None) -> None:
+    times = poisson(2.0, 1000)
+    if step:
+        times = np.floor(times / step) * step
+    whole = arrival_pattern(times, rate_rps=rate)
+    pieces = np.array_split(times, -(-times.size // piece))
+    cut = arrival_pattern(lambda: iter(pieces), rate_rps=rate)
+    assert whole is not None
+    assert cut is not None
+    for name in ("scv", "raw_scv", "peak_to_mean", "span_s", "counts"):
+        assert getattr(cut, name) == pytest.approx(getattr(whole, name), rel=1e-9), name
+    assert cut.grid_s == whole.grid_s
+    assert dict(cut.dispersion) == pytest.approx(dict(whole.dispersion))
+    assert dict(cut.raw_dispersion) == pytest.approx(dict(whole.raw_dispersion))
+
+
+@pytest.mark.parametrize(("factor", "how"), [(0.4, Scaling.USERS), (1.5, Scaling.USERS), (3.0, Scaling.CLOCK)])
+def test_large_traces_are_scaled_in_pieces(factor: float, how: Scaling, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pddplan.traces.arrival_pattern.MOST_SCALED", 1000)
+    times = poisson(2.0, 20_000)
+    pieces = np.array_split(times, 9)
+    pattern = arrival_pattern(lambda: iter(pieces), rate_rps=2.0 * factor, how=how)
+    assert pattern is not None
+    assert pattern.scv == pytest.approx(1, abs=0.06)
+    assert sum(pattern.counts) == pytest.approx(times.size * (factor if how is Scaling.USERS else 1), rel=0.05)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pddplan.traces.classes import bin_shares, build_classes, fit_of, marginals_of, weighted_quantile
+from pddplan.traces.cells import bin_of, bin_shares
+from pddplan.traces.classes import build_classes, fit_of, marginals_of, weighted_quantile
 
 
 def requests(seed: int, count: int, tail: float) -> dict[str, np.ndarray]:
@@ -60,6 +61,52 @@ def test_how_requests_come_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyP
     in_pieces = build_classes(**columns)
     for name in ("weight", *columns):
         assert getattr(in_pieces, name).tolist() == getattr(whole, name).tolist()
+
+
+def awkward() -> dict[str, tuple[np.ndarray, ...]]:
+    """Input, hit fraction, transfer over miss, output: shapes that classes have stumbled over."""
+    draw, n = np.random.default_rng(7), 6000
+    rare, even = draw.random(n) < 0.01, draw.random(n)
+    wide = 100 * (1 + draw.pareto(1.1, n))
+    turn = draw.geometric(0.08, n)
+    half = np.arange(n) < n // 2
+    return {
+        "two far modes": (np.full(n, 200_000), np.where(rare, 0.2, 0.9999), even, np.where(half, 10, 5000)),
+        "modes at the median": (np.full(n, 90_000), np.where(half, 0.2, 0.9999), np.ones(n), np.where(half, 9, 900)),
+        "heavy tails": (np.minimum(wide, 1e6), even, even, np.minimum(5 * (1 + draw.pareto(0.9, n)), 1e5)),
+        "mostly no miss": (draw.integers(900, 90_000, n), np.where(rare, even, 1.0), even, draw.integers(1, 2000, n)),
+        "tiny answers": (draw.integers(900, 90_000, n), even, even, np.where(rare, 9000, 1)),
+        "answers follow inputs": (wide, even, even, wide / 10),
+        "growing sessions": (6000 + 2000 * turn, 1 - 1 / turn, even, draw.lognormal(5, 1.2, n)),
+        "seventy": (wide[:70], even[:70], even[:70], draw.integers(1, 3000, 70)),
+    }
+
+
+@pytest.mark.parametrize("shape", awkward())
+def test_awkward_shapes(shape: str) -> None:
+    length, hit, carried, output = awkward()[shape]
+    length = np.asarray(length).astype(np.int64) + 1
+    miss = np.maximum(np.round(length * (1 - hit)).astype(np.int64), 1)
+    columns = (length, miss, (miss * carried).astype(np.int64), np.asarray(output).astype(np.int64) + 1)
+    names = ("input_tokens", "miss_prefill_tokens", "miss_decode_tokens", "output_tokens")
+    classes = build_classes(**dict(zip(names, columns, strict=True)))
+    assert classes.count <= 64
+    assert fit_of(classes, marginals_of(*columns)).worst_relative_error < 0.01
+    for name, column in zip(names, columns, strict=True):  # second moments decide queues
+        second = float(np.mean(column.astype(float) ** 2))
+        assert classes.mean(getattr(classes, name) ** 2) == pytest.approx(second, rel=0.02)
+    place = bin_of((classes.input_tokens - classes.miss_prefill_tokens) / classes.input_tokens)
+    shares = np.bincount(place, weights=classes.weight, minlength=7)
+    assert shares == pytest.approx(bin_shares((length - miss) / length), abs=0.003)
+
+
+@pytest.mark.parametrize("most", [1, 2, 15, 16, 30, 64])
+def test_fewer_classes_keep_at_least_the_means(most: int) -> None:
+    columns = requests(3, 5000, 1.2)
+    classes = build_classes(**columns, max_classes=most)
+    assert classes.count <= most
+    for name, column in columns.items():
+        assert classes.mean(getattr(classes, name)) == pytest.approx(column.mean(), rel=1e-3)
 
 
 def test_a_rare_tail_keeps_its_mean() -> None:

@@ -148,3 +148,24 @@ def test_knee_of_a_curve_that_flattens() -> None:
     curve = tuple((10.0**k, min(0.1 * k, 0.4)) for k in range(1, 9))
     assert knee(curve) == (10.0**4, 0.4)
     assert knee(((1.0, 0.5), (2.0, 0.5), (3.0, 0.5))) is None
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        CachePolicy(capacity_blocks=3),
+        CachePolicy(ttl_s=4.0, keep_generated=True),
+        CachePolicy(instances=3, capacity_blocks=2),
+        CachePolicy(instances=3, routing=Routing.RANDOM),
+        CachePolicy(instances=2, routing=Routing.ROUND_ROBIN, keep_generated=True),
+    ],
+)
+def test_how_many_blocks_are_replayed_at_a_time_changes_nothing(policy: CachePolicy) -> None:
+    rows = [
+        turn(1000 * t, 16 * (t % 5 + 1), 20, [t % 3, *range(10 * (t % 4), 10 * (t % 4) + t % 5)]) for t in range(40)
+    ]
+    trace = trace_of(rows, block_tokens=16)
+    at_once, one_by_one = replay(trace, policy), replay(trace, policy, chunk_blocks=1)
+    assert one_by_one.hit_tokens.tolist() == at_once.hit_tokens.tolist()
+    assert one_by_one.curve() == at_once.curve()
+    assert instances(trace, policy, chunk_blocks=1) == instances(trace, policy)

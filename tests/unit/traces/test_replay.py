@@ -95,6 +95,23 @@ def test_needed_capacity_never_falls_along_a_prefix(requests: list[list[int]]) -
         assert row == sorted(row)
 
 
+@given(traces(), st.integers(1, 30))
+def test_forgetting_what_is_dead_changes_nothing(requests: list[list[int]], chunk_size: int) -> None:
+    outputs, times = [3 * (i % 5) + 1 for i in range(len(requests))], [float(i) for i in range(len(requests))]
+    found = []
+    for slack in (10**9, -(10**9)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pddplan.traces.replay.SLACK", slack)
+            cache = StackReplay(block_tokens=BLOCK, keep_generated=True, ttl_s=6.0)
+            for start in range(0, len(requests), chunk_size):
+                part = slice(start, start + chunk_size)
+                chunk = chunk_of(requests[part], output_tokens=outputs[part], time_s=times[part])
+                depths = cache.feed(chunk)
+                found.append([depths.needed_blocks.tolist(), depths.parent.tolist(), depths.conversation.tolist()])
+            found.append([cache.live_blocks])
+    assert found[: len(found) // 2] == found[len(found) // 2 :]
+
+
 def test_hand_computed_depths() -> None:
     # stack, most recent first, after request 1: a b c; after request 2: a d b c
     cache = StackReplay(block_tokens=BLOCK)
