@@ -153,6 +153,7 @@ class Outcome:
     tpot: Percentiles | None = None
     """Over requests; ``tpot_s`` is its mean."""
     ttft_by_path: Mapping[str, Percentiles] = field(default_factory=dict)
+    """Of paths that carry requests."""
     ttft_by_class: tuple[Percentiles, ...] = ()
     e2e_by_class: tuple[Percentiles, ...] = ()
     tpot_by_class_s: tuple[float, ...] = ()

@@ -62,7 +62,7 @@ def evaluate(problem: Problem, plan: Plan, *, cost: Cost | None = None, detail: 
         violations=broken,
         binding=bindings(problem, reached, pools=pools, lines=lines),
         assumptions=assumptions(problem, plan),
-        ttft_by_path=dict(zip((path.id for path in plan.paths), by_path, strict=False)),
+        ttft_by_path={path.id: ttft for path, ttft, rate in zip(plan.paths, by_path, flow, strict=False) if rate.any()},
         ttft_by_class=by_class[: flow.shape[1]],
         e2e_by_class=by_class[flow.shape[1] :],
         tpot_by_class_s=_class_means(np.array([r.tpot_s for r in solved.results]), flow),

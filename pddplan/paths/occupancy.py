@@ -12,9 +12,11 @@ from pddplan.queueing.erlang import erlang_c
 
 _LEAST_SPREAD = 0.05
 _MOST_STOPPED = 0.999
-_LEAST_ROOM = 0.02
-"""Spare capacity below which a queue's memory is not taken to be longer still."""
+_MOST_STATES = 2_000
+"""Numbers of sequences that are looked at; more are stepped over evenly."""
 _SLOWEST_PER_S = 1e-9
+_ENDLESS_S = 1e9
+"""A window in which every wave has passed."""
 _INSTANT_S = 1e-30
 """Stands for a slot that is not held at all (the relay made the whole answer)."""
 _MOST_SLOTS = 100_000
@@ -70,8 +72,9 @@ def slot_occupancy(
 
     Formula:     P(k) ~ 1/z_k exp(sum over j = 1..k of log(lambda h_j / j) / z_j) for k <= c; chance of delay = P(c),
                  times the mean queue there a + v, times 1 + o V_c / z_c (c / (lambda h_c) - 1) for what waves bring;
-                 e = max(sqrt(a b), b) + v, a = (J_c + cs^2) / (2 s), b = (1 + cs^2) / (2 (1 - rho)), v = V_c / (2 s),
-                 s = 1 - lambda h_c / c: near full slots, stops and waves push; in a long queue only the work does;
+                 e = max(sqrt(a b), b) + (I_inf - 1) / (2 (1 - rho)),  b = (1 + cs^2) / (2 (1 - rho)),
+                 a = (J_c + cs^2) / (2 s), v = V_c / (2 s), s = 1 - lambda h_c / c: near full slots, stops and waves
+                 push; in a long queue only the work and whole waves do;
                  z_j = 1 + (J_j - 1)/2 + o V_j,  V_j = (I - 1) (1 + D E[p])^2, I at the window 1 / (o r_j),
                  J_j = (1 + D E[p])^2 + D^2 Var[p] / (1 + r_j T): an arrival brings itself and a stop of one instance,
                  in which D = j / (n h_j (1 - lambda E[p] / n)) others would have ended;
@@ -89,24 +92,27 @@ def slot_occupancy(
     room = 1.0 - utilization
     if slots > _MOST_SLOTS:
         return SlotOccupancy(float(erlang_c(slots, utilization)), float(np.sqrt(utilization * slots)), 1.0 / room)
-    taken = np.arange(1, slots + 1, dtype=float)
+    taken = np.unique(np.linspace(1, slots, min(slots, _MOST_STATES)).round())
+    apart = np.diff(taken, prepend=0.0)
     held = np.maximum(np.interp(taken / instances, nodes, holding_s), _INSTANT_S)
     ends = taken / held
     enough = np.flatnonzero(ends >= request_rate_rps)
     level = float(taken[enough[0]]) if enough.size else float(slots)
-    spread, jump, waves = np.ones(slots), 1.0, 0.0
+    spread, jump, waves = np.ones_like(taken), 1.0, 0.0
     if unrest is not CALM:
         spread, jump, waves = _spread(request_rate_rps, taken, held, level=level, instances=instances, unrest=unrest)
-    log_weight = np.cumsum(np.log(request_rate_rps / ends) / spread) - np.log(spread)
+    log_weight = np.cumsum(apart * np.log(request_rate_rps / ends) / spread) - np.log(spread)
     log_weight = np.concatenate([[-np.log(spread[0])], log_weight])
-    weight = np.exp(log_weight - log_weight.max())
+    # where states were left out, each stands for those before it; the last one, full slots, for itself
+    weight = np.exp(log_weight - log_weight.max()) * np.concatenate([[1.0], apart[:-1], [1.0]])
     slack = max(1.0 - request_rate_rps / float(ends[-1]), room)
     passing, lasting = 0.5 * (jump + work_scv) / slack, 0.5 * (1.0 + work_scv) / room
     carried = 0.5 * waves / slack
     weight[-1] *= max(passing + carried, 1.0)
     weight /= weight.sum()
-    excess = max(np.sqrt(lasting * passing), lasting) + max(carried, -0.5 * lasting)
-    states = np.arange(weight.size, dtype=float)
+    in_the_end = 0.5 * (float(unrest.arrivals(np.array([_ENDLESS_S]))[0]) - 1.0) / room
+    excess = max(np.sqrt(lasting * passing), lasting) + max(in_the_end, -0.5 * lasting)
+    states = np.concatenate([[0.0], taken])
     mean = float(weight @ states)
     sd = float(np.sqrt(max(weight @ states**2 - mean**2, 0.0)))
     # in waves more arrive while it is full: then about as many as full slots serve

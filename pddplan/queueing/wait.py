@@ -18,6 +18,10 @@ SERVICE_SPREAD_EFFECT = 0.14
 """How much more often requests wait when services vary much: fitted once to simulated waits of three mixes with
 cs^2 = 1.5, 2.5 and 10 (c = 2..40, rho = 0.7..0.95); fits each of them alone within 0.02."""
 _NEWTON_STEPS = 12
+_STILL = 1e-12
+"""Relative step of the search for a quantile that changes nothing."""
+_LEAST_SLOPE = 1e-290
+"""Below, a step would be longer than any number: the quantile is as far as it can be told."""
 _SAME = 1e-6
 """Relative distance below which two phases are one."""
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
@@ -72,7 +76,11 @@ class Wait:
         for _ in range(_NEWTON_STEPS):
             slow_part, fast_part = self._phases(t)
             slope = _over(slow_part, tail) + _over(fast_part, fast)
-            t = t + np.where(waits & (slope > 0), (slow_part + fast_part - left) / np.where(slope > 0, slope, 1.0), 0.0)
+            steep = waits & (slope > _LEAST_SLOPE)
+            step = np.where(steep, (slow_part + fast_part - left) / np.where(steep, slope, 1.0), 0.0)
+            t = t + step
+            if (np.abs(step) <= _STILL * t).all():
+                break
         return np.asarray(np.where(waits, np.maximum(t, 0.0), 0.0))
 
     def _phases(self, t: Array) -> tuple[Array, Array]:

@@ -84,3 +84,12 @@ def test_of_stops_of_the_same_mean_the_uneven_ones_hurt_more() -> None:
     even = occupancy(Unrest(stop_mean_s=0.3, stop_second_s2=0.09, stop_memory_s=0.15))
     uneven = occupancy(Unrest(stop_mean_s=0.3, stop_second_s2=2.0, stop_memory_s=3.0))
     assert uneven.delay_probability > even.delay_probability
+
+
+def test_stepping_over_states_changes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    bursty = Unrest(lambda window_s: np.full_like(window_s, 3.0))
+    whole = occupancy(bursty, rate=140.0, slots=1000)
+    monkeypatch.setattr("pddplan.paths.occupancy._MOST_STATES", 300)
+    stepped = occupancy(bursty, rate=140.0, slots=1000)
+    assert stepped.sequences_sd == pytest.approx(whole.sequences_sd, rel=0.02)
+    assert stepped.delay_probability == pytest.approx(whole.delay_probability, rel=0.15)
