@@ -22,6 +22,8 @@ from pddplan.units import bytes_per_s_to_gbps
 
 NEAR_LIMIT = 0.97
 """A promise used to this share counts as binding."""
+_TOLD_MARGIN = 0.005
+"""A margin on transfers below this is not worth a sentence."""
 NO_TRANSFER = Percentiles(0.0, 0.0, 0.0, 0.0)
 
 
@@ -273,6 +275,11 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
         if warn < state.utilization < 1.0:
             said.append(
                 f"line {taken.line} runs at {state.utilization:.0%}: transfers there are long and spread widely"
+            )
+        if state.stage.effect.margin >= _TOLD_MARGIN:
+            said.append(
+                f"line {taken.line}: waits of transfers are raised by {state.stage.effect.margin:.1%}, a margin for "
+                "what the closed form misses where few prefill servers feed a nearly full line (docs/simulation.md)"
             )
         if state.rate.limit != "line":
             cause = "TCP window over RTT (BDP)" if state.rate.limit == "window" else "packet loss (Mathis)"

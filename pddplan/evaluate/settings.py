@@ -92,7 +92,7 @@ SETTING_SOURCES: dict[str, tuple[Basis, str, str | None]] = {
     "think_s": (Basis.ASSUMED, "tools run between turns; measure on your own sessions", "2-120 s"),
     "tail_margin": (
         Basis.DERIVED,
-        "none by default: up to 85 % load P99 is at most 5 % optimistic against simulation (docs/queueing.md)",
+        "none on top by default: P99 is at most 5 % optimistic against simulation, with feed_margin (docs/queueing.md)",
         "0-0.2",
     ),
     "decode_slot_scv": (Basis.ASSUMED, "answer lengths within a class spread like an exponential", "0-4"),

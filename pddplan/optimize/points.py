@@ -260,7 +260,9 @@ class Points:
             ]
             stages = [state.stage for state in states]
             effect = FeedEffect(
-                max(stage.effect.smoothing for stage in stages), min(stage.effect.clumping for stage in stages)
+                max(stage.effect.smoothing for stage in stages),
+                min(stage.effect.clumping for stage in stages),
+                min(stage.effect.margin for stage in stages),
             )
             ratio = np.minimum.reduce([np.asarray(stage.tail_ratio) for stage in stages])
             self._line_states[key] = replace(states[0], stage=replace(stages[0], effect=effect, tail_ratio=ratio))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pddplan.network import idle_transfer_s, shared_delay_probability, sharing_tail_ratio
-from pddplan.network.feed import NO_EFFECT, Feed, FeedEffect, feed_effect, tail_factor
+from pddplan.network.feed import NO_EFFECT, Feed, FeedEffect, feed_effect, feed_margin, tail_factor
 
 FEED = Feed(
     servers=4,
@@ -99,3 +99,12 @@ def test_without_feed_or_load_nothing_changes() -> None:
 def test_the_tail_stays_positive(rho: float, chance: float, rate: float, scv: float, line: float) -> None:
     feed = replace(FEED, utilization=rho, delay_probability=chance, rate_rps=rate, service_scv=scv)
     assert (tail_factor(np.array([0.0, 0.5, 9.0]), effect(feed, utilization=line)) >= 0).all()
+
+
+def test_a_margin_is_kept_only_where_a_small_pool_feeds_a_nearly_full_line() -> None:
+    assert feed_margin(2, 0.85, pool_utilization=0.9) == 0.0
+    assert feed_margin(2, 0.9, pool_utilization=0.8) == pytest.approx(0.1)
+    assert feed_margin(40, 0.94, pool_utilization=0.94) < 0.011
+    assert feed_margin(1, 7.0, pool_utilization=3.0) == pytest.approx(0.75)
+    raised, plain = FeedEffect(0.2, 0.1, 0.1), FeedEffect(0.2, 0.1)
+    assert tail_factor(np.array([0.5]), raised) == pytest.approx(1.1 * tail_factor(np.array([0.5]), plain))
