@@ -97,7 +97,7 @@ def message(error: PddplanError) -> str:
     if isinstance(error, InputError):
         return "\n".join(f"error: {problem}" for problem in error.problems)
     if isinstance(error, InfeasibleError):
-        lines = [f"no plan: {error.what}"]
+        lines = [error.what if "no plan" in error.what else f"no plan: {error.what}"]
         lines += [f"  conflict: {conflict}" for conflict in error.conflicts]
         if error.relaxations:
             lines.append("  any one of these makes it possible:")
@@ -110,8 +110,13 @@ def message(error: PddplanError) -> str:
     return f"error: {error}"
 
 
+_DIGITS = (4, 6, 9)
+"""As few as tell the two sides of a relaxation apart."""
+
+
 def _relaxed(r: Relaxation) -> str:
-    return f"    {r.limit}: {r.asked:.4g} -> {r.needed:.4g} {r.unit}   ({r.hint})"
+    digits = next((d for d in _DIGITS if f"{r.asked:.{d}g}" != f"{r.needed:.{d}g}"), _DIGITS[-1])
+    return f"    {r.limit}: {r.asked:.{digits}g} -> {r.needed:.{digits}g} {r.unit}   ({r.hint})"
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from pddplan.report.proof import proof
 from pddplan.report.verdict import (
     chips_in,
     compare,
+    is_aggregated,
     next_step,
     promises_made,
     second_site,
@@ -101,6 +102,7 @@ def head(sizing: Sizing) -> str:
         saved = money(abs(difference.yearly_saving), currency)
         note = f"saves {saved} a year" if difference.wins else f"splitting this way loses: {saved} a year dearer"
         note = "splitting this way brings nothing" if difference.ties else note
+        note = "nothing is split here" if is_aggregated(outcome) else note
         cards.insert(1, page.card("BCR against the aggregated baseline", gain, note, tone))
     names = f"{inputs.workload.name} · {inputs.llm.name} · {inputs.sites.name} · topology {outcome.plan.topology}"
     title = f'<h1 class="{"good" if kept else "bad"}">{text(words)}</h1>'

@@ -17,6 +17,7 @@ from pddplan.report.verdict import (
     compare,
     cost_of_line,
     cost_of_pool,
+    is_aggregated,
     next_step,
     promises_made,
     second_site,
@@ -96,6 +97,8 @@ def _against(sizing: Sizing) -> str:
     if base is outcome:
         return "; this is the aggregated baseline itself."
     difference = compare(outcome, base)
+    if is_aggregated(outcome):
+        return "; it is an aggregated plan: no split that was looked at pays here."
     shown = f"aggregated baseline ({count(chips_in(base))} chips, {money(base.cost.monthly_total, base.cost.currency)})"
     if difference is None:
         return f"; the {shown} serves nothing within the promises."

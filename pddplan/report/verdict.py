@@ -119,6 +119,11 @@ def shown_plans(sizing: Sizing) -> list[tuple[str, Outcome]]:
     return found + [(name, other) for name, other in others if other is not None and other is not sizing.outcome]
 
 
+def is_aggregated(outcome: Outcome) -> bool:
+    """Whether a plan splits nothing."""
+    return all(pool.role is Role.AGGREGATED for pool in outcome.plan.pools)
+
+
 def chips_in(outcome: Outcome, *roles: Role) -> int:
     """Chips of all pools, or of those of some roles."""
     return sum(pool.chips for pool in outcome.plan.pools if not roles or pool.role in roles)

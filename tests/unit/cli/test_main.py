@@ -89,6 +89,14 @@ def test_expected_failures_have_their_exit_codes(
             "no plan: no way\n  conflict: P99 and the line\n  any one of these makes it possible:\n"
             "    TTFT P99: 10 -> 14.2 s   (--ttft-p99 14.2)\n",
         ),
+        (
+            InfeasibleError(
+                "pd: no plan keeps it", relaxations=[Relaxation("rate", 5.0, 4.99987, "req/s", "--rps 4.99")]
+            ),
+            3,
+            "pd: no plan keeps it\n  any one of these makes it possible:\n"
+            "    rate: 5 -> 4.99987 req/s   (--rps 4.99)\n",
+        ),
         (SolverError("gave up", fix="more time"), 4, "error: gave up\n  fix: more time\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ]

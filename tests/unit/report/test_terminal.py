@@ -36,7 +36,8 @@ def test_sentences_about_the_relay_fit_as_well() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 100])
-def test_golden_report(width: int, golden: Callable[[str, str], None]) -> None:
+def test_golden_report(width: int, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pddplan.report.assumptions.validated_error", lambda *, moe: 0.2)  # a new fit moves it
     golden(f"terminal-report-{width}.txt", render(samples.sizing(), width=width))
 
 
@@ -115,6 +116,13 @@ def test_the_legend_names_what_is_there_and_nothing_else() -> None:
     assert "MD main decode" in words
     assert "AGG" not in words
     assert "AGG prefill and decode together" in key(samples.aggregated())
+
+
+def test_an_aggregated_plan_is_not_said_to_split() -> None:
+    sizing = samples.sizing()
+    text = render(replace(sizing, outcome=samples.aggregated(), topology="any"), width=200)
+    assert "it is an aggregated plan" in text
+    assert "splitting this way" not in text
 
 
 def test_prices_say_for_how_long() -> None:
