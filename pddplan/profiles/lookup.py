@@ -12,6 +12,7 @@ Inside a user's folder a file may stand where the bundled tree has it (``hardwar
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -80,8 +81,11 @@ def roots() -> tuple[Path, ...]:
     """All roots that are searched, most specific first."""
     found = list(_user_dirs.get())
     found += [home_path(p) for p in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if p]
-    config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    found.append(home_path(config) / "pddplan")
+    if config := os.environ.get("XDG_CONFIG_HOME"):
+        found.append(home_path(config) / "pddplan")
+    else:
+        with contextlib.suppress(InputError):  # a container whose user has no name and no home
+            found.append(home_path("~/.config/pddplan"))
     return (*found, bundled_root())
 
 

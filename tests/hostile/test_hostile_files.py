@@ -76,6 +76,16 @@ def test_home_of_nobody() -> None:
         home_path("~no-such-user-anywhere/x")
 
 
+def test_a_user_without_home_reads_what_is_bundled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs under a number of its own."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 98_765)
+    with pytest.raises(InputError, match="no such user"):
+        home_path("~/x")
+    assert load_chip("h200-sxm").id == "h200-sxm"
+
+
 ODD_TARGETS = ["/dev/full", "/proc/x", "/nonexistent/x", "/", "a" * 300, "nul\0byte", "~no-such-user-anywhere/x", ""]
 
 
