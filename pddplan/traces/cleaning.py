@@ -52,6 +52,7 @@ class Cleaner:
         Raises:  InputError at the first bad row when ``strict``.
         """
         self.rows_seen += rows.count + len(rows.bad)
+        self.oddities["lines of the log that are no requests (left out)"] += rows.others
         for bad in rows.bad:
             if bad.cut_off and not self.strict:
                 self.oddities["last line cut off (left out)"] += 1
@@ -193,7 +194,7 @@ class Cleaner:
         if rows.hit_tokens is None:
             return
         bad = ~((rows.hit_tokens >= 0) & (rows.hit_tokens <= rows.input_tokens))
-        rule = "cached tokens must lie between 0 and the input tokens"
+        rule = "cached tokens must lie between 0 and the input tokens (map an input that leaves them out as appended)"
         self._refuse_all(rows, keep, bad, rule, rows.hit_tokens, reason="bad cached tokens")
 
     def _drop_failed(self, rows: Rows, keep: Flags) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-ROLES = ("time", "input", "output", "session", "ids", "hit", "appended", "status", "lane", "parent")
-"""What a column can mean: ``appended`` are the input tokens that follow the
-cached prefix ``hit``; ``lane`` tells apart several speakers within one session."""
+ROLES = ("time", "input", "output", "session", "ids", "hit", "appended", "written", "status", "lane", "parent")
+"""What a column can mean: ``appended`` are the input tokens that follow the cached prefix ``hit``, ``written`` those of
+them that are counted apart because they were written to the cache; ``lane`` tells apart several speakers within one
+session."""
 
 TIME_UNITS = ("s", "ms", "us", "ns", "iso", "auto")
 
@@ -113,48 +114,10 @@ OTHER_FORMATS = {
     GENERIC: "any CSV, Parquet or JSON lines, with a column map",
 }
 
-MAY_BE_EMPTY = ("session", "status", "lane", "hit")
+MAY_BE_EMPTY = ("session", "status", "lane", "hit", "written")
 """What a row of a generic table need not have, unless the user named the column."""
 SAMPLE_OBJECTS = 50
 DEEPEST_KEY = 3
-LATE_ROLES = ("time", "session", "status", "hit")
-"""What may be added to a known format from other column names; block ids and lengths may not."""
-SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "time": (
-        "timestamp",
-        "ts",
-        "time",
-        "arrival_time",
-        "arrived_at",
-        "arrival",
-        "start_time",
-        "created_at",
-        "request_time",
-    ),
-    "input": (
-        "input_tokens",
-        "input_length",
-        "prompt_tokens",
-        "prompt_len",
-        "isl",
-        "context_tokens",
-        "num_prefill_tokens",
-    ),
-    "output": (
-        "output_tokens",
-        "output_length",
-        "completion_tokens",
-        "output_len",
-        "osl",
-        "generated_tokens",
-        "num_decode_tokens",
-    ),
-    "session": ("session_id", "session", "conversation_id", "chat_id", "user_id"),
-    "ids": ("hash_ids", "block_hashes", "block_ids"),
-    "hit": ("cached_tokens", "cache_read_tokens", "cache_read_input_tokens", "prefix_tokens", "hit_tokens"),
-    "status": ("status",),
-}
-"""Column names (lower case, blanks as underscores) that are taken when no column map says otherwise."""
 
 
 def format_ids() -> tuple[str, ...]:

@@ -103,6 +103,9 @@ def read_source(source: Source, options: ReadOptions) -> Trace:
     notes: tuple[str, ...] = ()
     if plan.drawn_times is not None:
         notes = (plan.drawn_times,)
+    if found.table is not None and "appended" in found.table.columns:
+        parts = [{**found.table.optional, **found.table.columns}.get(role) for role in ("appended", "hit", "written")]
+        notes = (*notes, f"input tokens are {' + '.join(part for part in parts if part)}")
     if cleaner.block_tokens is not None and options.block_tokens is None and plan.block_tokens is None:
         notes = (
             *notes,

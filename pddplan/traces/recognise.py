@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pddplan.errors import InputError, Problem, did_you_mean
+from pddplan.traces.events import flattened
 from pddplan.traces.formats import (
     DEEPEST_KEY,
     GENERIC,
-    LATE_ROLES,
     MAY_BE_EMPTY,
     OTHER_FORMATS,
     ROLES,
     SAMPLE_OBJECTS,
     SERVEGEN,
-    SYNONYMS,
     TABLE_FORMATS,
     TRACELAB_ROUNDS,
     WEKA,
     TableFormat,
     format_ids,
 )
+from pddplan.traces.naming import LATE_ROLES, refuse_sums, speaking
 from pddplan.traces.source import BYTE_ORDER_MARK, PARQUET_MAGIC
 
 
@@ -127,7 +127,7 @@ def _json(text: bytes, *, name: str) -> Recognised:
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            sample.append(value)
+            sample += flattened(value)
     container = "jsonl"
     if not sample:  # one object or array, perhaps over many lines
         sample, container = _array_sample(text), "json"
@@ -168,7 +168,12 @@ def _array_sample(text: bytes) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     head = text.decode("utf-8", errors="replace")
     if not head.startswith("["):
-        return []
+        try:
+            value = decoder.raw_decode(head)[0]
+        except (ValueError, RecursionError):
+            return []
+        spans = flattened(value)
+        return spans if spans != [value] else []
     place = 1
     while len(found) < SAMPLE_OBJECTS:
         while place < len(head) and head[place] in " \t\r\n,":
@@ -179,7 +184,7 @@ def _array_sample(text: bytes) -> list[Mapping[str, Any]]:
             break
         if not isinstance(value, dict):
             break
-        found.append(value)
+        found += flattened(value)
     return found
 
 
@@ -195,12 +200,13 @@ def pick(row: Mapping[str, Any], column: str) -> Any:
     """Value of a key, or of ``outer.inner``; None if there is none."""
     if column in row:
         return row[column]
-    value: Any = row
-    for part in column.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return None
-        value = value[part]
-    return value
+    place = column.find(".")
+    while place >= 0:  # keys may contain dots themselves
+        inner = row.get(column[:place])
+        if isinstance(inner, Mapping) and (value := pick(inner, column[place + 1 :])) is not None:
+            return value
+        place = column.find(".", place + 1)
+    return None
 
 
 def _csv(text: bytes, *, name: str) -> Recognised:
@@ -235,17 +241,9 @@ def _known_table(found: Recognised) -> Recognised:
 def _with_synonyms(table: TableFormat, columns: Sequence[str]) -> TableFormat:
     """The format with further optional columns that the file has under a name that speaks for itself."""
     taken = {**table.columns, **{role: name for role, name in table.optional.items() if name in columns}}
-    found = {role: name for role, name in _speaking(columns).items() if role in LATE_ROLES and role not in taken}
+    found = {role: name for role, name in speaking(columns).items() if role in LATE_ROLES and role not in taken}
     found = {role: name for role, name in found.items() if name not in taken.values()}
     return replace(table, optional={**table.optional, **found})
-
-
-def _speaking(columns: Sequence[str]) -> dict[str, str]:
-    """Columns whose names say what they mean."""
-    simple = {column.lower().replace(" ", "_").rpartition(".")[2]: column for column in reversed(columns)}
-    simple.update({column.lower().replace(" ", "_"): column for column in columns})
-    chosen = {role: next((simple[n] for n in names if n in simple), None) for role, names in SYNONYMS.items()}
-    return {role: column for role, column in chosen.items() if column is not None}
 
 
 def _by_columns(found: Recognised, columns: Mapping[str, str], *, name: str) -> Recognised:
@@ -260,14 +258,24 @@ def _by_columns(found: Recognised, columns: Mapping[str, str], *, name: str) -> 
                 where=name,
             )
         )
+    if not columns:
+        refuse_sums(found.columns, name=name)
     mapping = dict(columns)
-    for role, column in _speaking(found.columns).items():
-        replaced = role == "input" and "appended" in mapping
+    for role, column in speaking(found.columns).items():
+        replaced = role in ("input", "appended", "written") and ("input" in columns or "appended" in columns)
         if role not in mapping and not replaced and column not in mapping.values():
             mapping[role] = column
     has_input = "input" in mapping or ("appended" in mapping and "hit" in mapping)
     if not (has_input and "output" in mapping):
         lacking = "output" if has_input else "input"
+        if found.container == "csv" and any(set(cell) & set("=:[](){}") for cell in found.columns):
+            raise InputError(
+                Problem(
+                    what=f"its first line is no header of a table: {_listed(found.columns)}",
+                    fix="text logs are not read: write one request a line as CSV or JSON, with time and token counts",
+                    where=f"{name}:1",
+                )
+            )
         raise InputError(
             Problem(
                 what=f"cannot tell which column holds the {lacking} tokens; it has {_listed(found.columns)}",
@@ -276,7 +284,7 @@ def _by_columns(found: Recognised, columns: Mapping[str, str], *, name: str) -> 
             )
         )
     needed = {role: column for role, column in mapping.items() if role not in MAY_BE_EMPTY or role in columns}
-    if "appended" in mapping and "hit" in mapping:
+    if "appended" in columns and "hit" in mapping:
         needed["hit"] = mapping["hit"]
     others = {role: column for role, column in mapping.items() if role not in needed}
     table = TableFormat(id=GENERIC, title=OTHER_FORMATS[GENERIC], columns=needed, optional=others)

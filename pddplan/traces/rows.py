@@ -44,6 +44,8 @@ class Rows:
     """Requests that the log itself calls failed."""
     bad: list[BadRow] = field(default_factory=list)
     """Rows that could not be read at all; they are not among the columns."""
+    others: int = 0
+    """Lines that are no requests, in a log of all kinds of events."""
 
     @property
     def count(self) -> int:
@@ -67,4 +69,5 @@ class Rows:
             ids=ids,
             failed=None if self.failed is None else self.failed[keep],
             bad=self.bad,
+            others=self.others,
         )

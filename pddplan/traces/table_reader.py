@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ import numpy as np
 
 from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
-from pddplan.traces.formats import TableFormat
+from pddplan.traces.events import each_flattened
+from pddplan.traces.formats import GENERIC, TableFormat
 from pddplan.traces.keys import UNKNOWN, KeyTable, Names, joined_prints, prints_of
 from pddplan.traces.parquet import ROWS_AT_ONCE, parquet_in_words, refuse_deadly, row_count
 from pddplan.traces.recognise import Recognised, pick
@@ -29,7 +31,7 @@ from pddplan.units import MIB
 if TYPE_CHECKING:
     import polars as pl
 
-NUMBER_ROLES = ("input", "output", "hit", "appended")
+NUMBER_ROLES = ("input", "output", "hit", "appended", "written")
 FAILED_WORDS = frozenset({"failed", "failure", "error", "errored", "timeout", "cancelled", "canceled", "aborted"})
 LARGEST_ID = 2**63
 LARGEST_ARRAY_BYTES = 256 * MIB
@@ -47,6 +49,8 @@ class TableReader:
         self.sessions = Names()
         self.chats = KeyTable()
         self.text_times = False
+        self.mixed = self.table.id == GENERIC and any(self._no_request(row) for row in found.sample)
+        """The log holds events of other kinds, too."""
 
     def rows(self) -> Iterator[Rows]:
         """All rows, block by block."""
@@ -76,8 +80,8 @@ class TableReader:
         nested = any(column not in row for row in self.found.sample[:1] for column in self.columns.values())
         schema = self._json_schema()
         for block in self.source.blocks(block_bytes=self.block_bytes):
-            if nested and any("." in column for column in self.columns.values()):
-                yield self._slowly(block, json_objects(block))
+            if self.mixed or (nested and any("." in column for column in self.columns.values())):
+                yield self._slowly(block, each_flattened(json_objects(block)))
                 continue
             try:
                 frame = pl.read_ndjson(io.BytesIO(block.data), schema=schema)
@@ -99,7 +103,11 @@ class TableReader:
             ) from None
         elements = enumerate(values if isinstance(values, list) else [values], start=1)
         rows = ((place, value if isinstance(value, dict) else "is not a JSON object") for place, value in elements)
-        return self._slowly(TextBlock(b"\n", 1), rows)
+        return self._slowly(TextBlock(b"\n", 1), each_flattened(rows))
+
+    def _no_request(self, row: Mapping[str, Any]) -> bool:
+        """Whether an object of a log says nothing of tokens at all."""
+        return all(pick(row, self.columns[role]) is None for role in NUMBER_ROLES if role in self.columns)
 
     def _json_schema(self) -> dict[str, pl.DataType]:
         import polars as pl
@@ -206,7 +214,7 @@ class TableReader:
             self.text_times |= texts
         if "status" in self.columns:
             words = get("status").cast(_string()).str.to_lowercase().to_list()
-            rows.failed = np.array([word in FAILED_WORDS for word in words], dtype=bool)
+            rows.failed = np.array([_is_failure(word) for word in words], dtype=bool)
         if "session" in self.columns:
             rows.session = self._sessions(get)
         if "ids" in self.columns:
@@ -223,11 +231,14 @@ class TableReader:
         lines: list[int] = []
         bad: list[BadRow] = []
         values: dict[str, list[Any]] = {role: [] for role in self.columns}
-        lengths, flat = [0], []
+        lengths, flat, others = [0], [], 0
         for line, row in objects:
             if isinstance(row, str):
                 last = line == block.first_line + block.data.count(b"\n")
                 bad.append(BadRow(line, row, cut_off=last and not block.data.endswith(b"\n")))
+                continue
+            if self.mixed and self._no_request(row):
+                others += 1
                 continue
             fault: str | None = None
             ids: list[int] = []
@@ -254,12 +265,12 @@ class TableReader:
         rows = Rows(
             line=np.array(lines, dtype=np.int64), input_tokens=inputs, output_tokens=numbers["output"], hit_tokens=hits
         )
-        rows.bad = bad
+        rows.bad, rows.others = bad, others
         if "time" in self.columns:
             rows.time_s, texts = parse_times(values["time"])
             self.text_times |= texts
         if "status" in self.columns:
-            rows.failed = np.array([str(word).lower() in FAILED_WORDS for word in values["status"]], dtype=bool)
+            rows.failed = np.array([_is_failure(str(word).lower()) for word in values["status"]], dtype=bool)
         if "session" in self.columns:
             rows.session = self._sessions(values.__getitem__)
         if "ids" in self.columns:
@@ -279,10 +290,11 @@ class TableReader:
     def _inputs(self, numbers: Mapping[str, Array]) -> tuple[Array, Array | None]:
         """Input tokens, and reported cached tokens where there are any."""
         hits = numbers.get("hit")
-        if "appended" in numbers and hits is not None:
-            return hits + numbers["appended"], hits
         if hits is not None and "hit" in self.table.optional and not np.isfinite(hits).all():
             hits = np.nan_to_num(hits, nan=0.0)
+        if "appended" in numbers and hits is not None:
+            written = np.nan_to_num(numbers["written"], nan=0.0) if "written" in numbers else 0.0
+            return hits + numbers["appended"] + written, hits
         return numbers["input"], hits
 
     def _sessions(self, get: Callable[[str], Any]) -> Ints:
@@ -407,6 +419,11 @@ def _number(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+def _is_failure(status: str | None) -> bool:
+    """Whether a status is a word for failure, or an HTTP code of one."""
+    return status in FAILED_WORDS or (status is not None and re.fullmatch(r"[45]\d\d(\.0)?", status) is not None)
 
 
 def _short(value: object) -> str:
