@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
 
 from pddplan.files import write_atomically
 from pddplan.performance.calibration import ENGINE_NUMBERS, Fit
-from pddplan.performance.efficiency import NUMBERS
+from pddplan.performance.efficiency import FRACTIONS, HIGHEST_SHARE, NUMBERS, SHARES
 
 DIGITS = 4
 FITTED_ON = "2026-11"
 UNCHANGED = 0.005
 """A factor this close to one is left out."""
+TOLD_SHARE = 0.5
+"""Below it a number is what publications say rather than what the measurements do."""
+TITLES: dict[str, tuple[str, str]] = {
+    "fit": ("calibrated", "robust fit to public measurements (docs/validation.md)"),
+    "known": ("published", "publications named in benchmarks/fit_efficiency.py; the measurements say less about it"),
+    "start": ("assumption", "start of the fit (public findings, round numbers); the measurements say less about it"),
+    "rule": ("assumption", "usual engine settings"),
+}
+"""Kind and title of each source."""
 
 ASSUMED: dict[str, tuple[float, float]] = {
     "host_overhead_s": (0.02, 0.145),
@@ -20,6 +32,7 @@ ASSUMED: dict[str, tuple[float, float]] = {
     "max_sequences": (256, 4096),
     "chunk_tokens": (2048, 16384),
     "tail_packing": (0, 1),
+    "exchange_overlap": (0, 1),
     "speculation_acceptance": (0.4, 0.9),
 }
 """Numbers no measurement here tells, with their plausible range."""
@@ -58,21 +71,26 @@ STACKS: dict[str, tuple[str, str | None, str]] = {
 def write_layers(result: Fit, folder: Path) -> None:
     """One file per layer; the level of the fit ``vendor`` is folded into the default where most data come from."""
     runs = {p.name: result.factor(p.name, "measure", "runs") for p in result.parameters}
-    default = {}
+    default, ranges = {}, dict(ASSUMED)
     for name in NUMBERS:
         fitted = name in runs
         value = result.value(name) * runs[name] if fitted else getattr(result.base, name)
-        default[name] = ("value", value, "rule" if name in ASSUMED else "fit")
-    _write(folder / "default.yaml", "any chip under any engine", "default", numbers=default)
+        default[name] = ("value", value, "rule" if name in ASSUMED else _basis(result, name, otherwise="start"))
+        if fitted and name not in ASSUMED:
+            low, high = result.interval(name)
+            ceiling = HIGHEST_SHARE if name in SHARES else np.inf
+            ranges[name] = (low * runs[name], min(high * runs[name], ceiling))
+            if name in FRACTIONS:
+                ranges[name] = (0.0, 1.0)
+    _write(folder / "default.yaml", "any chip under any engine", "default", numbers=default, ranges=ranges)
     for vendor, file in (("NVIDIA", "vendor-nvidia"), ("AMD", "vendor-amd")):
         factors = {p.name: result.factor(p.name, "vendor", vendor) for p in result.parameters}
-        _write(
-            folder / f"{file}.yaml",
-            f"{vendor} chips",
-            "vendor",
-            applies=f"{{vendors: [{vendor}]}}",
-            numbers=_kept(factors),
-        )
+        numbers = {
+            name: (how, value, _basis(result, name, "vendor", vendor))
+            for name, (how, value, _) in _kept(factors).items()
+        }
+        applies = f"{{vendors: [{vendor}]}}"
+        _write(folder / f"{file}.yaml", f"{vendor} chips", "vendor", applies=applies, numbers=numbers)
     for chip, members in CHIPS.items():
         factors = {p.name: result.factor(p.name, "chip", chip) for p in result.parameters}
         applies = f"{{chips: [{', '.join(members)}]}}"
@@ -97,6 +115,12 @@ def write_layers(result: Fit, folder: Path) -> None:
         _write(folder / f"{stack}.yaml", title, "stack", parent=parent, applies=applies, numbers=numbers)
 
 
+def _basis(result: Fit, name: str, level: str = "", key: str = "", *, otherwise: str = "known") -> str:
+    """``fit`` where the measurements tell a number, another source where its prior does."""
+    slot = result.slots.get((name, level, key))
+    return "fit" if slot is None or result.told[slot] >= TOLD_SHARE else otherwise
+
+
 def _kept(factors: dict[str, float]) -> dict[str, tuple[str, float, str]]:
     return {name: ("factor", f, "fit") for name, f in factors.items() if abs(f - 1.0) > UNCHANGED}
 
@@ -109,6 +133,7 @@ def _write(
     numbers: dict[str, tuple[str, float, str]],
     parent: str | None = None,
     applies: str = "{}",
+    ranges: Mapping[str, tuple[float, float]] = ASSUMED,
 ) -> None:
     used = {source for _, _, source in numbers.values()}
     lines = [
@@ -122,16 +147,14 @@ def _write(
     lines.append(f"applies_to: {applies}")
     if used:
         lines.append("sources:")
-    if "fit" in used:
-        title = "robust fit to public measurements (docs/validation.md)"
-        lines.append(f"  fit: {{kind: calibrated, title: {title}, date: {FITTED_ON}}}")
-    if "rule" in used:
-        lines.append(f"  rule: {{kind: assumption, title: usual engine settings, date: {FITTED_ON}}}")
+    for source, (kind, words) in TITLES.items():
+        if source in used:
+            lines.append(f"  {source}: {{kind: {kind}, title: {words!r}, date: {FITTED_ON}}}")
     lines.append("efficiency:" if numbers else "efficiency: {}")
     for name, (how, value, source) in numbers.items():
         low_high = ""
-        if source == "rule":
-            low, high = ASSUMED[name]
+        if TITLES[source][0] == "assumption":
+            low, high = ranges[name]
             low_high = f", low: {low:g}, high: {high:g}"
         lines.append(f"  {name}: {{{how}: {value:.{DIGITS}g}, source: {source}{low_high}}}")
     write_atomically(path, "\n".join(lines) + "\n")

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
 from pddplan.errors import DomainError
-from pddplan.performance.efficiency import HIGHEST_SHARE, NUMBERS, SHARES, Efficiency
+from pddplan.performance.efficiency import FRACTIONS, HIGHEST_SHARE, NUMBERS, SHARES, Efficiency
 from pddplan.performance.forward_pass import PassTime
 from pddplan.performance.serving import Quantity, RunLoad, run_times
 
 RESIDUAL_SCALE = 0.15
 """Relative error beyond which a row counts less and less (soft L1)."""
 PRIOR_WEIGHT = 0.5
+"""How much a prior counts in a fit to runs of one's own, which are few and of one kind."""
 PART_WEIGHT = 0.12
 """Weight of a measured part (gemm, attention, ...) next to that of the whole."""
 TINY_S = 1e-9
@@ -91,7 +92,6 @@ ENGINE_NUMBERS = (
     "sequence_overhead_s",
     "prefill_overhead_s",
     "query_norm_overhead_s",
-    "quantise_overhead_s",
 )
 """Numbers that sums of operators do not hold."""
 
@@ -151,12 +151,14 @@ def fit(
     base: Efficiency | None = None,
     start: Fit | None = None,
     max_evaluations: int = 40,
+    prior_weight: float = PRIOR_WEIGHT,
 ) -> Fit:
     """Fit numbers to observations.
 
-    Formula:     minimise sum rho(w log(predicted / measured) / s) over rows and parts + sum ((x - x_0) / spread)^2,
-                 rho soft L1; shares stay below 0.98 of the datasheet
-    Parameters:  observations; parameters; base: numbers that are not fitted; start: an earlier fit to begin from
+    Formula:     minimise sum rho(w log(predicted / measured) / s) over rows and parts
+                 + sum rho(p (x - x_0) / spread), rho soft L1; shares stay below 0.98 of the datasheet
+    Parameters:  observations; parameters; base: numbers that are not fitted; start: an earlier fit to begin from;
+                 prior_weight p: rows of one source err together, so a large fit must lean on its priors
     Returns:     Fit
     Raises:      DomainError without observations or parameters.
     Holds when:  rows are independent given the numbers.
@@ -177,7 +179,7 @@ def fit(
         return [rows, *_part_residuals(observations, prefill, decode)]
 
     def residuals(x: Array) -> Array:
-        prior = PRIOR_WEIGHT * ((x - first) / np.where(held, spread, 1.0))[held]
+        prior = prior_weight * ((x - first) / np.where(held, spread, 1.0))[held]
         return np.concatenate([*data_residuals(x), prior])
 
     def jacobian(x: Array) -> Array:
@@ -192,7 +194,7 @@ def fit(
                 slot = index[row_index]
                 known = slot >= 0
                 np.add.at(result, (np.nonzero(known)[0], slot[known]), slope[known])
-        result[middle.size + np.arange(int(held.sum())), np.nonzero(held)[0]] = PRIOR_WEIGHT / spread[held]
+        result[middle.size + np.arange(int(held.sum())), np.nonzero(held)[0]] = prior_weight / spread[held]
         return result
 
     begin = first if start is None else np.array([_carried(key, slot, first, start) for key, slot in slots.items()])
@@ -202,7 +204,7 @@ def fit(
         slots=slots,
         x=solved.x,
         deviation=_deviations(solved.curvature, solved.residuals, count=solved.x.size),
-        told=1.0 - np.where(held, PRIOR_WEIGHT / spread, 0.0) ** 2 / np.maximum(np.diag(solved.curvature), 1e-12),
+        told=1.0 - np.where(held, prior_weight / spread, 0.0) ** 2 / np.maximum(np.diag(solved.curvature), 1e-12),
         base=reference,
         cost=solved.cost,
         evaluations=solved.steps,
@@ -315,7 +317,7 @@ def _view(
         for name, rows in places.items():
             logarithm = sum(padded[index] for index in rows)
             value = np.exp(logarithm + (STEP if name == bumped else 0.0))
-            view[name] = np.minimum(value, HIGHEST_SHARE) if name in SHARES else value
+            view[name] = np.minimum(value, 1.0 if name in FRACTIONS else HIGHEST_SHARE if name in SHARES else np.inf)
         for name in ENGINE_NUMBERS:
             view[name] = np.where(operators, 0.0, view[name])
         return SimpleNamespace(**view)

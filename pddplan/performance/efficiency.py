@@ -80,7 +80,7 @@ class Efficiency:
     query_norm_overhead_s: float = 10e-6
     """Per attention whose queries and keys (or latents) are normalised, between projection and rotation."""
     quantise_overhead_s: float = 2e-6
-    """Per product that takes 4-bit activations: the kernel that scales and packs them."""
+    """Per product that takes 8- or 4-bit activations: the kernel that scales and packs them, where it is not fused."""
     prefill_overhead_s: float = 4e-3
     """Per prefill pass: scheduler, host to device, first sampling."""
     host_overhead_s: float = 30e-3
@@ -97,6 +97,10 @@ class Efficiency:
     """Of one dispatch or combine inside the scale-up domain."""
     alltoall_efficiency: float = 0.60
     """Share of the per-direction link rate in dispatch and combine."""
+    exchange_gather: float = 0.0
+    """0: tokens go straight to the chips of their experts; 1: engines without such kernels gather all tokens on all."""
+    exchange_overlap: float = 0.0
+    """Share of dispatch and combine that hides behind the other half of a batch split in two; 0: not split."""
     nic_latency_s: float = 40e-6
     """Added to a collective that leaves the scale-up domain."""
     nic_efficiency: float = 0.60
@@ -138,6 +142,8 @@ SHARES = frozenset(
     if "mfu" in n or "mbu" in n or n.endswith(("_efficiency", "_mixing")) or n == "memory_utilization"
 )
 """Fields that are shares of a datasheet number, above 0."""
+FRACTIONS = frozenset(("exchange_gather", "exchange_overlap"))
+"""Fields between 0 and 1, both included."""
 HIGHEST_SHARE = 0.98
 """No rate comes out above the datasheet's, whatever factors are laid over each other."""
 
@@ -152,7 +158,9 @@ def overlay(
     for key, value in numbers.items():
         if key not in NUMBERS:
             raise DomainError(f"efficiency field {key}", "is one of " + ", ".join(NUMBERS), value)
-        if not (0.0 <= float(value) < float("inf")) or (key in SHARES and value <= 0):
+        if not (0.0 <= float(value) < float("inf")) or (key in SHARES | {"experts_8bit_rate"} and value <= 0):
             raise DomainError(f"efficiency field {key}", "is finite and positive", value)
+        if key in FRACTIONS and value > 1:
+            raise DomainError(f"efficiency field {key}", "is at most 1", value)
     sources = {**base.sources, **dict.fromkeys(numbers, source)}
     return replace(base, **numbers, name=name or base.name, sources=sources, basis=basis)

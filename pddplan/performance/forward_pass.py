@@ -65,7 +65,8 @@ def gemm_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     """Time of all products that every token passes, head included.
 
     Formula:     softmax(sum over classes F/(P e) (1 + q_0/q), W/(BW m)) + the same for the head + a per product
-    Parameters:  load (ideal seconds F/P and W/BW; q tokens per rank); efficiency (e per class, q_0, m, a)
+                 + z per product whose activations are packed into 8 or 4 bits
+    Parameters:  load (ideal seconds F/P and W/BW; q tokens per rank); efficiency (e per class, q_0, m, a, z)
     Returns:     shape of the pass [s]
     Raises:      nothing
     Holds when:  weights do not stay in cache between passes.
@@ -77,7 +78,7 @@ def gemm_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     layers = soft_max(compute, load.gemm_memory_s / e.weights_mbu, sharpness=e.roofline_sharpness)
     head = load.head_compute_s / e.gemm_mfu_bf16 * (1.0 + e.gemm_padding_tokens / np.maximum(load.head_rows, 1e-9))
     head = soft_max(head, load.head_memory_s / e.weights_mbu, sharpness=e.roofline_sharpness)
-    return layers + head + load.products * e.gemm_overhead_s
+    return layers + head + load.products * e.gemm_overhead_s + load.quantised_products * e.quantise_overhead_s
 
 
 def attention_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
@@ -153,44 +154,68 @@ def elementwise_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     return load.elementwise_s / efficiency.elementwise_mbu + load.layers * efficiency.elementwise_overhead_s
 
 
-def communication_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
-    """Time of all collectives of a pass.
+def communication_time_s(load: PassLoad, efficiency: Efficiency, *, others_s: Array) -> Array:
+    """Time of all collectives of a pass, as far as compute does not hide it.
 
-    Formula:     count * all-reduce(2 d q bytes among tp) + L_moe * (dispatch + combine among tp dp)
-    Parameters:  load; efficiency
+    Formula:     count * all-reduce(2 d q bytes among tp) + E - hidden, E = L_moe * (dispatch + combine among tp dp)
+    Parameters:  load; efficiency; others_s: all other work of the pass, shape of the pass [s]
     Returns:     shape of the pass [s]
     Raises:      nothing
-    Holds when:  collectives are not hidden behind compute.
+    Holds when:  all-reduces are not hidden; for the exchange see hidden_exchange_s.
     References:  performance_terms
     """
     e = efficiency
     reduces = load.reduce_count * allreduce_time_s(load.reduce_bytes, load.reduce_group, efficiency=e)
-    dispatch = exchange_time_s(load.dispatch_bytes, load.exchange_group, efficiency=e)
-    combine = exchange_time_s(load.combine_bytes, load.exchange_group, efficiency=e)
-    return reduces + load.exchange_count * (dispatch + combine)
+    dispatch, combine = (
+        exchange_time_s(size, load.exchange_group, inside=load.copies_inside, outside=load.copies_outside, efficiency=e)
+        for size in (load.dispatch_bytes, load.combine_bytes)
+    )
+    exchange = load.exchange_count * (dispatch + combine)
+    result: Array = reduces + exchange - hidden_exchange_s(exchange, others_s, load, efficiency=e)
+    return result
+
+
+def hidden_exchange_s(exchange_s: Array, others_s: Array, load: PassLoad, *, efficiency: Efficiency) -> Array:
+    """What of dispatch and combine runs behind the other half of a batch that is split in two.
+
+    Formula:     max(f min(E, T) - A, 0); A: kernels launched once more, and in decoding weights read once more
+    Parameters:  exchange_s E and others_s T of the pass, shape of the pass [s]; load; efficiency (f)
+    Returns:     shape of the pass [s]
+    Raises:      nothing
+    Holds when:  the engine splits batches only where it gains by it; halves compute as fast as the whole otherwise.
+    References:  lmsys-large-scale-ep
+    """
+    e = efficiency
+    weights = load.gemm_memory_s / e.weights_mbu + load.experts_memory_s / e.experts_mbu
+    again = np.where(load.decode > 0, weights, 0.0) + load.products * e.gemm_overhead_s
+    again = again + load.moe_layers * e.experts_overhead_s
+    result: Array = np.maximum(e.exchange_overlap * np.minimum(exchange_s, others_s) - again, 0.0)
+    return result
 
 
 def pass_time(load: PassLoad, efficiency: Efficiency) -> PassTime:
     """Time of one forward pass, by part.
 
     Formula:     gemm + attention + experts + communication + element-wise + engine overhead; decoding: g L + s + h b,
-                 prefill: g' L + s'; both: + u per attention with normalised queries + z per 4-bit product
+                 prefill: g' L + s'; both: + u per attention with normalised queries
     Parameters:  load of the pass; efficiency of (chip, stack)
     Returns:     PassTime, fields of the shape of the pass [s]
     Raises:      nothing
-    Holds when:  the parts do not overlap.
+    Holds when:  the parts do not overlap, but for the exchange.
     References:  performance_terms
     """
     e: Any = efficiency
     decode = load.layers * e.layer_gap_s + e.step_overhead_s + load.sequences * e.sequence_overhead_s
     prefill = load.layers * e.prefill_gap_s + e.prefill_overhead_s
-    unfused = load.query_norms * e.query_norm_overhead_s + load.quantised_products * e.quantise_overhead_s
+    unfused = load.query_norms * e.query_norm_overhead_s
+    gemm, attention, experts = gemm_time_s(load, e), attention_time_s(load, e), experts_time_s(load, e)
+    elementwise = elementwise_time_s(load, e)
     return PassTime(
-        gemm=gemm_time_s(load, e),
-        attention=attention_time_s(load, e),
-        experts=experts_time_s(load, e),
-        communication=communication_time_s(load, e),
-        elementwise=elementwise_time_s(load, e),
+        gemm=gemm,
+        attention=attention,
+        experts=experts,
+        communication=communication_time_s(load, e, others_s=gemm + attention + experts + elementwise),
+        elementwise=elementwise,
         overhead=np.where(load.decode > 0, decode, prefill) + unfused,
     )
 

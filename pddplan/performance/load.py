@@ -28,7 +28,7 @@ from pddplan.domain.llm import (
 from pddplan.domain.plan import Shape
 from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
-from pddplan.performance.communication import Group, group_of
+from pddplan.performance.communication import Group, direct_copies, group_of
 from pddplan.performance.kv import KvSize, kv_size
 from pddplan.performance.parameters import WeightBytes, feed_forward_parameters, weight_bytes, weight_formats
 from pddplan.performance.work import attention_flops, linear_flops_per_token
@@ -81,7 +81,7 @@ class PassLoad:
     query_norms: Array
     """Attention layers that normalise queries and keys, or the latents they are made from."""
     quantised_products: Array
-    """Products that take 4-bit activations."""
+    """Products whose activations are packed into 8 or 4 bits first."""
     gemm_bf16_s: Array
     """Products that every token passes, at the dense peak of their class; so the next two."""
     gemm_fp8_s: Array
@@ -118,9 +118,12 @@ class PassLoad:
     reduce_count: Array
     reduce_group: Group
     dispatch_bytes: Array
-    """Sent by one chip to the experts of its tokens, per layer."""
+    """One copy of each token of a chip, on its way to experts, per layer."""
     combine_bytes: Array
-    """Coming back."""
+    """The same, coming back."""
+    copies_inside: Array
+    """Of each token, to chips of the same scale-up domain that hold one of its experts."""
+    copies_outside: Array
     exchange_count: Array
     """Layers that dispatch and combine."""
     exchange_group: Group
@@ -211,9 +214,11 @@ class PassModel:
         moe_layers = float(sum(kind.layers for kind in self.experts))
         top_k = max((kind.top_k for kind in self.experts), default=0)
         exchanging = shape.dp > 1 and bool(self.experts)
-        # a token is sent once to each rank that holds one of its experts
-        sent_copies = group * (1.0 - (1.0 - 1.0 / group) ** top_k) if exchanging else 0.0
-        sent_values = rows / shape.tp * sent_copies * self.llm.hidden
+        inside, outside = (0.0, 0.0)
+        if exchanging:
+            domain = int(self.exchange_group.domain)
+            inside, outside = direct_copies(group, domain, top_k=top_k, decode=decode)
+        sent_values = rows / shape.tp * self.llm.hidden if exchanging else 0.0 * rows
         head_rows = rows if decode else rank_batch
         reduces = self.mixers + self.feed_forwards - (moe_layers if exchanging else 0.0)
         return PassLoad(
@@ -252,6 +257,8 @@ class PassModel:
             reduce_group=self.reduce_group,
             dispatch_bytes=sent_values * self.dispatch_bytes_per_value,
             combine_bytes=sent_values * ACTIVATION_BYTES,
+            copies_inside=one * inside,
+            copies_outside=one * outside,
             exchange_count=one * (moe_layers if exchanging else 0.0),
             exchange_group=self.exchange_group,
         )
@@ -429,16 +436,18 @@ def products_of_layer(layer: LayerGroup) -> int:
 
 
 def _quantised_products(layer: LayerGroup, formats: WeightFormats, chip: Chip) -> int:
-    """Products of one layer that take 4-bit activations (a count, not a formula): two per block that has any."""
+    """Products of one layer whose activations are packed into 8 or 4 bits (a count, not a formula): two per block.
 
-    def four_bit(number_format: NumberFormat) -> int:
-        return 2 * (COMPUTE_CLASSES[compute_class(number_format, chip)[0]] == "fp4")
+    Those of routed experts are packed when tokens are gathered for them.
+    """
 
-    count = four_bit(formats.attention) if layer.attention is not None else 0
+    def packed(number_format: NumberFormat) -> int:
+        return 2 * (COMPUTE_CLASSES[compute_class(number_format, chip)[0]] != "bf16")
+
+    count = packed(formats.attention) if layer.attention is not None else 0
     if isinstance(layer.feed_forward, MoeFeedForward):
-        shared = layer.feed_forward.shared_width > 0
-        return count + four_bit(formats.experts) + shared * four_bit(formats.shared_experts)
-    return count + (four_bit(formats.dense) if layer.feed_forward is not None else 0)
+        return count + (layer.feed_forward.shared_width > 0) * packed(formats.shared_experts)
+    return count + (packed(formats.dense) if layer.feed_forward is not None else 0)
 
 
 def _elementwise_values(llm: Llm, shape: Shape) -> float:

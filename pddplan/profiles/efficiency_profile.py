@@ -32,7 +32,7 @@ from pddplan.domain.chip import Chip
 from pddplan.domain.provenance import Basis
 from pddplan.errors import InputError, Problem, did_you_mean
 from pddplan.files import read_text
-from pddplan.performance.efficiency import HIGHEST_SHARE, NUMBERS, SHARES, Efficiency
+from pddplan.performance.efficiency import FRACTIONS, HIGHEST_SHARE, NUMBERS, SHARES, Efficiency
 from pddplan.profiles import lookup, yaml_source
 from pddplan.profiles.schema import Check, NonNegative, Positive, Profile, Sourced, Strict, Text, read
 from pddplan.profiles.yaml_source import SourceDocument
@@ -69,6 +69,7 @@ _SHARE_RANGE, _FACTOR_RANGE, _OTHER_RANGE = (1e-6, 1e3), (1e-3, 1e3), (1e-12, 1e
 _RANGES = {
     "experts_8bit_rate": (1e-6, 1e3),
     "roofline_sharpness": (1.0, 100.0),
+    **dict.fromkeys(FRACTIONS, (0.0, 1.0)),
     "max_sequences": (1.0, 1e6),
     "chunk_tokens": (1.0, 1e8),
 }
@@ -279,6 +280,8 @@ def lay(layers: Iterable[Layer], base: Efficiency, *, name: str) -> Efficiency:
             bases[field] = max(bases.get(field, Basis.MEASURED), source.basis if source else Basis.ASSUMED)
     for field in SHARES:
         numbers[field] = min(numbers[field], HIGHEST_SHARE)
+    for field in FRACTIONS:
+        numbers[field] = min(numbers[field], 1.0)
     basis = max(bases.values(), default=base.basis)
     return replace(base, **numbers, name=name, basis=basis, sources=sources)
 

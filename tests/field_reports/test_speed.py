@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pddplan.domain.plan import Shape
-from pddplan.performance.communication import exchange_time_s, group_of
+from pddplan.performance.communication import direct_copies, exchange_time_s, group_of
 from pddplan.performance.decode import decode_pass
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.instance import FormulaInstance, instance_performance
@@ -40,9 +40,12 @@ def test_experts_over_nodes_pay_for_the_network() -> None:
     """inference-sim#1530: all-to-all between nodes is charged at the rate of the NIC."""
     chip = load_chip("h200-sxm")
     sent = np.array(50e6)
-    inside = float(exchange_time_s(sent, group_of(chip, 8), efficiency=Efficiency()))
-    across = float(exchange_time_s(sent, group_of(chip, 16), efficiency=Efficiency()))
-    assert across > inside + 0.5 * float(sent) * 8 / 16 / (chip.nic_bytes_per_s or 1.0)
+
+    def seconds(ranks: int) -> float:
+        near, far = direct_copies(ranks, 8, top_k=8, decode=True)
+        return float(exchange_time_s(sent, group_of(chip, ranks), inside=near, outside=far, efficiency=Efficiency()))
+
+    assert seconds(16) > seconds(8) + 0.5 * float(sent) * 4 / (chip.nic_bytes_per_s or 1.0)
     shares = []
     for ranks in (8, 16):
         got = instance("h200-sxm", "deepseek-v3", Shape(dp=ranks, ep=ranks))

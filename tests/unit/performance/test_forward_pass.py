@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,13 @@ from pddplan.domain.chip import Chip, Fabric
 from pddplan.domain.llm import DenseFeedForward, GroupedAttention, LayerGroup, Llm, MoeFeedForward
 from pddplan.domain.plan import Shape
 from pddplan.errors import InputError
-from pddplan.performance.communication import allreduce_time_s, exchange_time_s, group_of, link_bytes_per_s
+from pddplan.performance.communication import (
+    allreduce_time_s,
+    direct_copies,
+    exchange_time_s,
+    group_of,
+    link_bytes_per_s,
+)
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.forward_pass import experts_imbalance, pass_time, soft_max
 from pddplan.performance.load import chip_key, expert_coverage, pass_model, stack_loads
@@ -169,13 +176,61 @@ def test_all_reduce_takes_the_better_algorithm() -> None:
     assert small == pytest.approx(4e-6 + 7 * 8e3 / 100e9)
     assert large == pytest.approx(20e-6 + 2 * 7 / 8 * 8e8 / 100e9)
     assert float(allreduce_time_s(np.array(1e6), group_of(CHIP, 1), efficiency=e)) == 0.0
-    assert float(exchange_time_s(np.array(1e6), group_of(CHIP, 1), efficiency=e)) == 0.0
+    alone = exchange_time_s(np.array(1e6), group_of(CHIP, 1), inside=0.0, outside=0.0, efficiency=e)
+    assert float(alone) == 0.0
 
 
 def test_all_reduce_over_two_nodes_adds_the_nic() -> None:
     over = float(allreduce_time_s(np.array(8e8), group_of(CHIP, 16), efficiency=IDEAL))
     inside = 2 * 7 / 8 * 8e8 / 100e9
     assert over == pytest.approx(inside + 2 * 1 / 2 * 1e8 / 50e9)
+
+
+@pytest.mark.parametrize(("nodes", "domain", "top_k"), [(1, 4, 2), (2, 2, 2), (2, 3, 3), (3, 2, 2)])
+def test_copies_of_a_token_agree_with_counting_all_choices_of_ranks(nodes: int, domain: int, top_k: int) -> None:
+    ranks = nodes * domain
+    near, far_ranks, far_nodes = [], [], []
+    for chosen in itertools.product(range(ranks), repeat=top_k):  # the sender is rank 0 of node 0
+        near.append(len({r for r in chosen if 0 < r < domain}))
+        far_ranks.append(sum(r >= domain for r in chosen))
+        far_nodes.append(len({r // domain for r in chosen} - {0}))
+    inside, outside = direct_copies(ranks, domain, top_k=top_k, decode=False)
+    assert (inside, outside) == pytest.approx((np.mean(near), np.mean(far_nodes)))
+    assert direct_copies(ranks, domain, top_k=top_k, decode=True)[1] == pytest.approx(np.mean(far_ranks))
+
+
+def test_engines_that_gather_send_every_token_to_every_chip() -> None:
+    def seconds(gather: float, ranks: int) -> float:
+        e = replace(IDEAL, exchange_gather=gather)
+        inside, outside = direct_copies(ranks, 8, top_k=8, decode=False)
+        return float(
+            exchange_time_s(np.array(1e8), group_of(CHIP, ranks), inside=inside, outside=outside, efficiency=e)
+        )
+
+    assert seconds(1.0, 8) == pytest.approx(7 * 1e8 / 100e9)
+    assert seconds(1.0, 32) == pytest.approx(24 * 1e8 / 50e9)  # NICs bind
+    assert seconds(0.0, 32) < seconds(0.5, 32) < seconds(1.0, 32)
+
+
+@given(overlap=st.floats(0, 1), tokens=st.floats(1, 8192), decode=st.booleans())
+def test_overlap_hides_no_more_of_an_exchange_than_there_is(overlap: float, tokens: float, decode: bool) -> None:
+    model = pass_model(MOE, chip_key(CHIP), Shape(dp=16, ep=16), None, None)
+    run = model.load(sequences=16.0, new_tokens=1.0 if decode else tokens, cached_tokens=0.0, decode=decode)
+    plain, hidden = (pass_time(run, replace(Efficiency(), exchange_overlap=x)) for x in (0.0, overlap))
+    saved, rest = float(plain.total - hidden.total), float(plain.device - plain.communication)
+    assert -1e-15 <= saved <= overlap * min(float(plain.communication), rest) * (1 + 1e-9)
+
+
+def test_two_half_batches_pay_in_large_decoding_batches_only() -> None:
+    model = pass_model(MOE, chip_key(CHIP), Shape(dp=16, ep=16), None, None)
+
+    def gain(sequences: float) -> float:
+        run = model.load(sequences=sequences, new_tokens=1.0, cached_tokens=2000.0, decode=True)
+        plain, split = (pass_time(run, replace(Efficiency(), exchange_overlap=x)).total for x in (0.0, 0.9))
+        return float(plain / split)
+
+    assert gain(16.0) == 1.0
+    assert gain(16384.0) > 1.05
 
 
 @given(a=st.floats(0, 1e3), b=st.floats(0, 1e3), p=st.floats(1, 50))
@@ -209,7 +264,7 @@ def test_a_better_chip_is_never_slower(run: dict[str, object], shape: Shape, whi
         {"nic_bytes_per_s": 50e9 * better},
     ):
         faster = replace(CHIP, id=f"faster-{next(iter(change))}-{better}", **change)  # type: ignore[arg-type]
-        time = pass_time(pass_model(llm, chip_key(faster), layout, None, None).load(**run), Efficiency()).total  # type: ignore[arg-type]
+        time = pass_time(pass_model(llm, chip_key(faster), layout, None, None).load(**run), Efficiency()).total
         assert float(time) <= float(plain) * (1 + 1e-9)
 
 
@@ -241,8 +296,9 @@ def test_normalised_queries_and_quantised_activations_cost_kernels_that_only_eng
 
     assert counts(qwen, "bf16") == (qwen.layer_count, 0)
     assert counts(llama, "fp4") == (0, 4 * llama.layer_count)
-    # MLA keeps 16-bit attention; dense layers quantise twice, mixtures for experts and for the shared expert
-    assert counts(latent, "fp4") == (latent.layer_count, 2 * 3 + 4 * (latent.layer_count - 3))
+    # 4-bit releases keep 16-bit MLA; experts pack their tokens as they gather them, the shared expert does not
+    assert counts(latent, "fp4") == (latent.layer_count, 2 * latent.layer_count)
+    assert counts(latent, "fp8") == (latent.layer_count, 4 * latent.layer_count)
     e = Efficiency()
     run = pass_model(qwen, chip_key(b200), Shape(tp=8)).load(sequences=4, new_tokens=1, cached_tokens=1000, decode=True)
     plain = pass_time(run, replace(e, query_norm_overhead_s=0.0))
