@@ -38,6 +38,7 @@ def explain(
     """
     from pddplan import api, questions
     from pddplan.evaluate.derivation import derivation
+    from pddplan.plan_file import read_asked
     from pddplan.report.derivation import derivation_json, render_derivation
     from pddplan.report.json_plan import dump_json
     from pddplan.report.text_table import Screen
@@ -49,7 +50,8 @@ def explain(
         if not formulas:
             from pddplan.optimize.explanation import explain as explained
 
-            found = explained(problem, decided, shapes=questions.shapes_of(inputs), within=within)
+            limits = read_asked(plan)[1]
+            found = explained(problem, decided, shapes=questions.shapes_of(inputs), limits=limits, within=within)
     if as_json:
         from pddplan.report.explanation import explanation_json
 

@@ -12,21 +12,32 @@ from dataclasses import dataclass, replace
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Plan
 from pddplan.domain.sites import Line, Sites
+from pddplan.domain.workload import Promise
 from pddplan.errors import InfeasibleError, InputError, SolverError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
+from pddplan.optimize.asking import with_chips
+from pddplan.optimize.limits_used import inventory_name, limits_used
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.size import size
-from pddplan.optimize.topologies import TOPOLOGIES, Shapes
+from pddplan.optimize.topologies import TOPOLOGIES, Shapes, Topology, candidate_paths
 from pddplan.units import MS_PER_S
 
-TTFT_STEP_S = 1.0
 TPOT_STEP_S = 0.005
+STEPS_S = (0.1, 1.0, 10.0)
+"""Other promises are eased by the largest of these that is at most half of them, or else by a tenth."""
 RATE_STEP = 0.1
+POWER_STEP = 0.1
+CEILING_STEP = 0.05
+HIGHEST_CEILING = 0.99
 WITHIN = 0.1
 """Alternatives are listed while they cost at most this fraction more."""
 TIME_PER_QUESTION_S = 4.0
 NODES_PER_QUESTION = 30
+NODES_PER_FLEET = 200
+"""A fleet that is there leaves little to search for, so that the last digits of its rate can be had."""
+SEARCHED_WELL = 2e-3
+"""Gaps below this are not worth a word."""
 SAME = 5e-3
 """Costs closer than this fraction are called the same (searches stop at a gap)."""
 
@@ -43,6 +54,8 @@ class Marginal:
     rate_change_rps: float | None
     """Requests per second gained with the fleet as it is."""
     why_not: str | None = None
+    uncertain: float = 0.0
+    """How far the change may be off, because both searches stop at a gap; in its own unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +90,12 @@ class _Asker:
     shapes: Shapes
 
     def ask(
-        self, problem: Problem, *, topology: str | None = None, objective: Objective | None = None
+        self,
+        problem: Problem,
+        *,
+        topology: str | None = None,
+        objective: Objective | None = None,
+        limits: Limits | None = None,
     ) -> Outcome | str:
         """The best plan of a changed question, or why there is none."""
         try:
@@ -85,7 +103,7 @@ class _Asker:
                 problem,
                 topology=topology or self.plan.topology,
                 objective=objective or Objective("cost", rate_rps=self.plan.rate_rps),
-                limits=self.limits,
+                limits=limits or self.limits,
                 shapes=self.shapes,
                 relax=False,
             )
@@ -98,14 +116,14 @@ def explain(
 ) -> Explanation:
     """Explain a plan: evaluate it again, and ask what would change it.
 
-    ``problem`` is the question the plan answers (its promises, prices and places), ``within`` the fraction of
-    cost up to which another fleet counts as a runner-up.
+    ``problem`` is the question the plan answers (its promises, prices and places), ``limits`` those it was asked for
+    with, ``within`` the fraction of cost up to which another fleet counts as a runner-up.
     """
-    bounded = replace(
-        limits or Limits(), time_limit_s=TIME_PER_QUESTION_S, max_nodes=NODES_PER_QUESTION, acceptable_gap=0.01
-    )
+    asked = limits or Limits()
+    bounded = replace(asked, time_limit_s=TIME_PER_QUESTION_S, max_nodes=NODES_PER_QUESTION, acceptable_gap=0.01)
     known = plan if plan.topology in TOPOLOGIES else replace(plan, topology="any")
     outcome = evaluate(problem, plan)
+    outcome = replace(outcome, binding=(*outcome.binding, *limits_used(problem, outcome, limits=asked)))
     asker = _Asker(problem, known, bounded, shapes)
     own = asker.ask(problem)
     optimum = own if isinstance(own, Outcome) else None
@@ -145,49 +163,104 @@ def _remarks(outcome: Outcome, optimum: Outcome | None) -> Iterator[str]:
 
 
 def _marginals(asker: _Asker, base: Outcome) -> Iterator[Marginal]:
-    promises = asker.problem.workload.promises
-    for field, name, step in (
-        ("ttft_p50_s", "TTFT P50", TTFT_STEP_S),
-        ("ttft_p90_s", "TTFT P90", TTFT_STEP_S),
-        ("ttft_p99_s", "TTFT P99", TTFT_STEP_S),
-        ("tpot_s", "TPOT", TPOT_STEP_S),
-    ):
-        promised = getattr(promises, field)
-        if promised is not None:
-            eased = replace(promises, **{field: promised + step})
-            changed = replace(asker.problem, workload=replace(asker.problem.workload, promises=eased))
-            shown = f"+{step:g} s" if field != "tpot_s" else f"+{step * MS_PER_S:g} ms"
-            yield _saving(f"{name} promise", shown, asker.ask(changed), base)
+    workload = asker.problem.workload
+    for promise in workload.promises.made():
+        step_s = _step_s(promise)
+        eased = workload.promises.with_limit(promise.kind, promise.limit_s + step_s, group=promise.group)
+        changed = replace(asker.problem, workload=replace(workload, promises=eased))
+        shown = f"+{step_s * MS_PER_S:g} ms" if promise.kind.latency == "tpot" else f"+{step_s:g} s"
+        yield _saving(f"{promise.name} promise", shown, asker.ask(changed), base)
     more = Objective("cost", rate_rps=base.plan.rate_rps * (1 + RATE_STEP))
-    yield _saving("rate", f"+{RATE_STEP:.0%}", asker.ask(asker.problem, objective=more), base)
+    yield _saving("rate", f"+{RATE_STEP:.0%}", asker.ask(asker.problem, objective=more), base, easier=False)
+    yield from _wider_limits(asker, base)
     yield from _more_of_the_fleet(asker, base)
 
 
-def _saving(lever: str, change: str, found: Outcome | str, base: Outcome) -> Marginal:
+def _step_s(promise: Promise) -> float:
+    """By how much a promise is eased."""
+    if promise.kind.latency == "tpot":
+        return TPOT_STEP_S
+    return max((step for step in STEPS_S if step <= 0.5 * promise.limit_s), default=0.1 * promise.limit_s)
+
+
+def _wider_limits(asker: _Asker, base: Outcome) -> Iterator[Marginal]:
+    """What limits cost that bind, and what redundancy costs that was asked for."""
+    problem, limits, sites = asker.problem, asker.limits, asker.problem.sites
+    binding = {found.limit: found for found in limits_used(problem, base, limits=limits)}
+    for pool in base.plan.pools:
+        held = binding.pop(inventory_name(pool.chip, pool.site), None)
+        if held is not None:
+            more = with_chips(sites, sites.sites[pool.site], pool.chip, round(held.available) + pool.shape.chips)
+            found = asker.ask(replace(problem, sites=more))
+            yield _saving(held.limit, f"+{pool.shape.chips} chips", found, base)
+    for site in sites.sites.values():
+        limit_kw = site.power_limit_kw
+        if f"power of site {site.id}" in binding and limit_kw is not None:
+            places = {**sites.sites, site.id: replace(site, power_limit_kw=(1 + POWER_STEP) * limit_kw)}
+            found = asker.ask(replace(problem, sites=replace(sites, sites=places)))
+            yield _saving(f"power of site {site.id}", f"+{POWER_STEP:.0%}", found, base)
+    if limits.max_chips is not None and "chips in all" in binding:
+        step = min(pool.shape.chips for pool in base.plan.pools)
+        found = asker.ask(problem, limits=replace(limits, max_chips=limits.max_chips + step))
+        yield _saving("chips in all", f"+{step} chips", found, base)
+    if any(name.startswith("ceiling of pool") for name in binding):
+        higher = min(limits.max_utilization + CEILING_STEP, HIGHEST_CEILING)
+        found = asker.ask(problem, limits=replace(limits, max_utilization=max(higher, limits.max_utilization)))
+        yield _saving("ceiling of pools", f"{limits.max_utilization:g} -> {higher:g}", found, base)
+    if any(name.startswith("ceiling of line") for name in binding):
+        higher = min(limits.max_line_utilization + CEILING_STEP, HIGHEST_CEILING)
+        wider = replace(limits, max_line_utilization=max(higher, limits.max_line_utilization))
+        shown = f"{limits.max_line_utilization:g} -> {higher:g}"
+        yield _saving("ceiling of lines", shown, asker.ask(problem, limits=wider), base)
+    if limits.redundant_instances:
+        fewer = limits.redundant_instances - 1
+        found = asker.ask(problem, limits=replace(limits, redundant_instances=fewer))
+        yield _saving("spare instances per pool", f"{fewer + 1} -> {fewer}", found, base)
+    if limits.survive_line_loss and base.plan.lines:
+        found = asker.ask(problem, limits=replace(limits, survive_line_loss=False))
+        yield _saving("survival of a lost line", "not asked for", found, base)
+
+
+def _saving(lever: str, change: str, found: Outcome | str, base: Outcome, *, easier: bool = True) -> Marginal:
+    """What a changed question costs against the plan; an easier one never costs more, since the plan answers it too."""
     if isinstance(found, str):
         return Marginal(lever, change, None, None, None, why_not=found)
     difference = cost(found) - cost(base)
-    if abs(difference) <= SAME * cost(base):
-        return Marginal(lever, change, 0.0, 0, None)
-    return Marginal(lever, change, difference, chips(found) - chips(base), None)
+    uncertain = _gap(found) * cost(found) + _gap(base) * cost(base)
+    if abs(difference) <= SAME * cost(base) or (easier and difference > 0):
+        return Marginal(lever, change, 0.0, 0, None, uncertain=uncertain)
+    return Marginal(lever, change, difference, chips(found) - chips(base), None, uncertain=uncertain)
+
+
+def _gap(outcome: Outcome) -> float:
+    """How far an outcome may be from the best of the shapes searched, as a fraction; 0 where nobody asked."""
+    gap = outcome.solver.gap if outcome.solver is not None else 0.0
+    return min(gap, 1.0) if gap >= SEARCHED_WELL else 0.0
 
 
 def _more_of_the_fleet(asker: _Asker, base: Outcome) -> Iterator[Marginal]:
     """What one more instance or the next tier of a line lets the same fleet serve."""
-    fleet = _fleet_sites(asker.problem.sites, base.plan)
+    sites = asker.problem.sites
     most = Objective("rps", rate_rps=4.0 * base.plan.rate_rps)
-    now = asker.ask(replace(asker.problem, sites=fleet), objective=most)
+    exact = replace(asker.limits, acceptable_gap=asker.limits.gap, max_nodes=NODES_PER_FLEET)
+
+    def served(places: Sites) -> Outcome | str:
+        return asker.ask(replace(asker.problem, sites=places), objective=most, limits=exact)
+
+    now = served(_fleet_sites(sites, base.plan))
     if isinstance(now, str):
         return
+    asked: set[tuple[str, str, int]] = set()
     for pool in base.plan.pools:
-        larger = _fleet_sites(asker.problem.sites, base.plan, more=pool.id)
-        found = asker.ask(replace(asker.problem, sites=larger), objective=most)
-        yield _gain(f"{pool.chip} at {pool.site} ({pool.role.value})", f"+1 instance ({pool.shape})", found, now)
+        chips_more = (pool.site, pool.chip, pool.shape.chips)
+        if chips_more not in asked:
+            asked.add(chips_more)
+            found = served(_fleet_sites(sites, base.plan, more=pool.id))
+            yield _gain(f"{pool.chip} at {pool.site}", f"+{pool.shape.chips} chips", found, now)
     for line in base.plan.lines:
-        higher = _next_tier(asker.problem.sites.lines[line.line], line.gbps)
+        higher = _next_tier(sites.lines[line.line], line.gbps)
         if higher is not None:
-            thicker = _fleet_sites(asker.problem.sites, base.plan, tiers={line.line: higher})
-            found = asker.ask(replace(asker.problem, sites=thicker), objective=most)
+            found = served(_fleet_sites(sites, base.plan, tiers={line.line: higher}))
             yield _gain(f"line {line.line}", f"{line.gbps:g} -> {higher:g} Gbit/s", found, now)
 
 
@@ -195,7 +268,9 @@ def _gain(lever: str, change: str, found: Outcome | str, now: Outcome) -> Margin
     if isinstance(found, str):
         return Marginal(lever, change, None, None, None, why_not=found)
     gained = found.goodput_rps - now.goodput_rps
-    return Marginal(lever, change, None, None, gained if gained > SAME * now.goodput_rps else 0.0)
+    uncertain = _gap(found) * found.goodput_rps + _gap(now) * now.goodput_rps
+    shown = gained if gained > SAME * now.goodput_rps else 0.0
+    return Marginal(lever, change, None, None, shown, uncertain=uncertain)
 
 
 def _fleet_sites(sites: Sites, plan: Plan, *, more: str | None = None, tiers: dict[str, float] | None = None) -> Sites:
@@ -230,11 +305,22 @@ def _next_tier(line: Line, gbps: float) -> float | None:
 
 def _topologies(asker: _Asker, base: Outcome) -> Iterator[Alternative]:
     found = [
-        _alternative(name, asker.ask(asker.problem, topology=name), base)
-        for name in TOPOLOGIES
+        _alternative(name, _at_best(asker, base, topology), base)
+        for name, topology in TOPOLOGIES.items()
         if name != asker.plan.topology
     ]
     yield from sorted(found, key=lambda a: (a.cost_ratio is None, a.cost_ratio or 0.0, a.name))
+
+
+def _at_best(asker: _Asker, base: Outcome, topology: Topology) -> Outcome | str:
+    """The best plan of a topology; the plan itself where the topology allows it and the search found nothing better."""
+    found = asker.ask(asker.problem, topology=topology.name)
+    if isinstance(found, Outcome) and cost(found) <= cost(base):
+        return found
+    paths = candidate_paths(asker.problem.sites, topology, base.plan.pools)
+    allowed = {(p.kind, p.prefill, p.relay, p.decode, p.line, p.decode_cache) for p in paths}
+    own = {(p.kind, p.prefill, p.relay, p.decode, p.line, p.decode_cache) for p in base.plan.paths}
+    return base if own <= allowed else found
 
 
 def _alternative(name: str, found: Outcome | str, base: Outcome) -> Alternative:

@@ -9,6 +9,7 @@ from pddplan.domain.outcome import Outcome
 from pddplan.errors import InfeasibleError, ProblemList, SolverError
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.changes import Nearness, nearest
+from pddplan.optimize.limits_used import limits_used
 from pddplan.optimize.objective import Limits, Objective, check_rate
 from pddplan.optimize.relaxation import infeasible
 from pddplan.optimize.rounds import Found, search_plans
@@ -61,8 +62,9 @@ def find(
     found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes)
     if isinstance(found, Found):
         if nearness is not None:
-            return nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
-        return found
+            found = nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
+        binding = limits_used(problem, found.outcome, limits=limits, objective=objective)
+        return replace(found, outcome=replace(found.outcome, binding=(*found.outcome.binding, *binding)))
     if not found.proven:
         raise SolverError(found.why, fix="raise --time-limit, or allow fewer kinds of chips, or one topology at a time")
     if not relax:

@@ -58,17 +58,18 @@ def effect(marginal: Marginal, currency: str) -> str:
     """What a lever does, in words."""
     if marginal.why_not is not None:
         return f"no plan: {marginal.why_not}"
+    sure = f" (give or take {short(marginal.uncertain)})" if marginal.uncertain > 0 else ""
     if marginal.rate_change_rps is not None:
         gained = marginal.rate_change_rps
-        return f"buys {short(gained)} req/s" if gained > 0 else "buys nothing: it does not bind"
+        return f"buys {short(gained)} req/s{sure}" if gained > 0 else f"buys nothing{sure}: it does not bind"
     if not marginal.cost_change and marginal.lever == RATE_LEVER:
-        return "costs nothing more: the same fleet carries it"
+        return f"costs nothing more{sure}: the same fleet carries it"
     if not marginal.cost_change:
-        return "changes nothing: it does not bind"
+        return f"changes nothing{sure}: it does not bind"
     verb = "saves" if marginal.cost_change < 0 else "costs"
     moved = marginal.chips_change or 0
     chips = f", {abs(moved)} chips {'less' if moved < 0 else 'more'}" if moved else ""
-    return f"{verb} {count(abs(marginal.cost_change))} {currency} a month{chips}"
+    return f"{verb} {count(abs(marginal.cost_change))} {currency} a month{sure}{chips}"
 
 
 def explanation_json(found: Explanation) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def explanation_json(found: Explanation) -> dict[str, Any]:
                 "monthly_cost_change": m.cost_change,
                 "chips_change": m.chips_change,
                 "rps_change": m.rate_change_rps,
+                "uncertain": m.uncertain,
                 "why_not": m.why_not,
             }
             for m in found.marginals
