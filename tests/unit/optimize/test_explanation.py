@@ -130,7 +130,6 @@ def asked(name: str) -> tuple[Outcome, Explanation]:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_what_levers_are_said_to_do_is_what_solving_again_gives(name: str) -> None:
     problem, topology, limits = QUESTIONS[name]
-    rate = problem.workload.arrival.rate_rps
     base, found = asked(name)
     said = {marginal.lever for marginal in found.marginals}
     for marginal in found.marginals:
@@ -155,7 +154,7 @@ def test_a_thicker_line_buys_what_solving_again_gives() -> None:
         gbps: size(
             replace(problem, sites=two_sites(at_a=held["a"], at_b=held["b"], leased=line(((gbps, 400),)))),
             topology=topology,
-            limits=limits,
+            limits=replace(limits, time_limit_s=2.0),
             objective=Objective("rps", rate_rps=4 * 1.2),
             shapes=shapes,
         ).goodput_rps
