@@ -100,9 +100,9 @@ def _bytes(check: LineCheck, width: int) -> list[str]:
     ]
     ids = (
         f"Hand-over of {HANDOVER_TOKENS:.0f} tokens from a relay to main decode: as token IDs "
-        f"{_bytes_text(check.handover_ids_bytes)}, {seconds(check.handover_ids_s)} and one decode step that makes their "
-        f"KV anew; as KV {_bytes_text(check.handover_kv_bytes)}, {_times(check.handover_kv)} (P50 / P90 / P99) on the "
-        "line, and a copy into the device on top."
+        f"{_bytes_text(check.handover_ids_bytes)}, {seconds(check.handover_ids_s)} and one decode step that makes "
+        f"their KV anew; as KV {_bytes_text(check.handover_kv_bytes)}, {_times(check.handover_kv)} (P50 / P90 / P99) on "
+        "the line, and a copy into the device on top."
     )
     return [row for text in (said, cut, ids, *effect) for row in paragraph(text, width=width)]
 
@@ -207,8 +207,8 @@ def _remarks(check: LineCheck, width: int) -> list[str]:
         f"Utilisation counts what all transfers share: {percent(line.protocol_efficiency)} of the line is payload.",
         f"One transfer uses {line.tcp_flows} TCP flows with {_bytes_text(line.tcp_window_bytes)} windows at "
         f"{seconds(line.rtt_s)} RTT and loss {line.loss_fraction:g}.",
-        "Transfers share the line equally and arrive independently here; the prefill pool of a plan feeds the line more "
-        "evenly, so pddplan size may say a little less at P99.",
+        "Transfers share the line equally and arrive independently here; the prefill pool of a plan feeds the line "
+        "more evenly, so pddplan size may say a little less at P99.",
         "Times run from the end of prefill to the last byte; layer-wise sending would hide part of them.",
     ]
     bound = next((tier for tier in check.tiers if tier.limit != "line"), None)

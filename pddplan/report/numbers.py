@@ -48,8 +48,8 @@ def percent(fraction: float | None, *, signed: bool = False) -> str:
     if fraction is None or not math.isfinite(fraction):
         return "-"
     value = fraction * PERCENT if abs(fraction) >= NO_SHARE else 0.0
-    shown = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
-    if float(shown) == 0:
+    shown = f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
+    if shown in {"-0", "0.0", "-0.0"}:
         shown = "0"
     return f"{'+' if signed and value > 0 else ''}{shown} %"
 

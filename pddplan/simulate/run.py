@@ -27,6 +27,7 @@ LEAST_RATE_RPS = 1e-6
 MOST_RATE_RPS = 1e6
 MOST_SPREAD = 1e4
 MOST_SEEDS = 1000
+MOST_CHUNK_TOKENS = 1_000_000
 _WORTH_A_PROCESS = 300_000
 """Requests over all seeds from which starting worker processes pays."""
 
@@ -66,7 +67,7 @@ def simulate(
     """
     arrival = problem.workload.arrival
     asked = draw or Draw(scv=arrival.scv, dispersion=arrival.dispersion)
-    _check(asked, plan.rate_rps, seed=seed, seeds=seeds)
+    _check(asked, plan.rate_rps, seed=seed, seeds=seeds, chunk_tokens=chunk_tokens)
     scenario = build_scenario(problem, plan, chunk_tokens=chunk_tokens)
     classes = problem.workload.classes
     numbers = tuple(range(seed, seed + seeds))
@@ -80,15 +81,17 @@ def simulate(
     return measure(scenario, runs, seeds=numbers, elapsed_s=elapsed, group=classes.group)
 
 
-def _check(draw: Draw, rate_rps: float, *, seed: int, seeds: int) -> None:
-    ranges = (
+def _check(draw: Draw, rate_rps: float, *, seed: int, seeds: int, chunk_tokens: float | None) -> None:
+    ranges = [
         ("--requests", draw.requests, LEAST_REQUESTS, MOST_REQUESTS, DEFAULT_REQUESTS),
         ("the rate of the plan (--rps)", rate_rps, LEAST_RATE_RPS, MOST_RATE_RPS, 10),
         ("--seeds", seeds, 1, MOST_SEEDS, 8),
         ("--bunch", draw.mean_batch, 1, MOST_SPREAD, 4),
         ("--scv, the variability of arrivals,", draw.scv, 0, MOST_SPREAD, 1),
         ("--output-scv, the spread of answers,", draw.output_scv, 0, MOST_SPREAD, 1),
-    )
+    ]
+    if chunk_tokens is not None:
+        ranges.append(("--chunk-tokens", chunk_tokens, 1, MOST_CHUNK_TOKENS, 8192))
     faults = [
         Fault(f"{name} must lie between {_plain(low)} and {_plain(high)}, got {_plain(got)}", f"for example {example}")
         for name, got, low, high, example in ranges
