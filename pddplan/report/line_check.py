@@ -101,8 +101,8 @@ def _bytes(check: LineCheck, width: int) -> list[str]:
     ids = (
         f"Hand-over of {HANDOVER_TOKENS:.0f} tokens from a relay to main decode: as token IDs "
         f"{_bytes_text(check.handover_ids_bytes)}, {seconds(check.handover_ids_s)} and one decode step that makes "
-        f"their KV anew; as KV {_bytes_text(check.handover_kv_bytes)}, {_times(check.handover_kv)} (P50 / P90 / P99) on "
-        "the line, and a copy into the device on top."
+        f"their KV anew; as KV {_bytes_text(check.handover_kv_bytes)}, {_times(check.handover_kv)} "
+        "(P50 / P90 / P99) on the line, and a copy into the device on top."
     )
     return [row for text in (said, cut, ids, *effect) for row in paragraph(text, width=width)]
 
