@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pddplan import api
+from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Plan
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.economics.costs import bcr
@@ -120,9 +121,27 @@ def scorer(inputs: Inputs, plan: Plan, levers: Sequence[Lever]) -> Callable[[Val
 def score_of(question: Question, plan: Plan, rate_rps: float) -> Score:
     """BCR of a plan at a rate, counting what it carries within its promises, and whether it carries all."""
     outcome = evaluate(question, at_rate(plan, rate_rps), detail=False)
+    fitting = admitted(plan, outcome)
+    if fitting is not plan:
+        plan = fitting
+        outcome = evaluate(question, at_rate(plan, rate_rps), cost=outcome.cost, detail=False)
     if outcome.keeps_promises:
         return Score(bcr=outcome.bcr, holds=True)
     return Score(bcr=bcr(sustained_rate(question, plan, rate_rps), outcome.cost), holds=False)
+
+
+def admitted(plan: Plan, outcome: Outcome) -> Plan:
+    """A plan with batches no larger than fit where sequences got longer: engines admit what memory holds, whatever the
+    plan would allow. The plan itself where nothing has to give.
+    """
+    caps = {load.pool: load.batch_cap for load in outcome.pools if load.batch_cap is not None}
+    pools = tuple(
+        replace(pool, batch=int(caps[pool.id]))
+        if pool.id in caps and pool.batch is not None and pool.batch > caps[pool.id] >= 1
+        else pool
+        for pool in plan.pools
+    )
+    return plan if pools == plan.pools else replace(plan, pools=pools)
 
 
 def changed_question(
