@@ -314,8 +314,11 @@ def _experts(results: Path, data: Path | None) -> Lines:
     yield from EXPERTS_HEAD
     yield from term_lines()
     yield ""
-    for what, rate in measured_prefill(data) if data else ():
-        yield f"- Measured, prefill pool saturated ({what}): **{rate:,.0f}** input tokens per second and chip."
+    for full in measured_prefill(data) if data else ():
+        yield (
+            f"- Measured ({full.what}): at least **{full.prefill_tokens_per_s_per_chip:,.0f}** input tokens per second "
+            f"and chip, at a TTFT of {full.ttft_s:.0f} s and {full.decoding_per_chip:.0f} requests decoding on a chip."
+        )
     yield from EXPERTS_PREFILL_READ
     yield from published_lines()
     yield from EXPERTS_AGGREGATED_HEAD

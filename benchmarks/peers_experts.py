@@ -29,8 +29,8 @@ STACKS = (None, "trtllm-2025", "wide-ep")
 PUBLISHED = Path(__file__).parent.parent / "tests" / "papers" / "wide_expert_parallel.csv"
 SETTINGS = ("experts_load_cv", "exchange_overlap")
 """Numbers of the stack that a published setting changes; blank = as the stack has them."""
-SATURATED_TTFT_MS = 10_000.0
-"""Prefill pools behind such waits are busy all the time, so that their rate is what they can do."""
+FULL_TTFT_S = 10.0
+"""Waits that only a full pool makes."""
 
 
 def prefill_terms(shape: Shape, stack: str | None, *, chip: Chip) -> tuple[float, PassTime]:
@@ -60,26 +60,46 @@ def term_lines() -> Iterator[str]:
             )
 
 
-def measured_prefill(data: Path) -> list[tuple[str, float]]:
-    """Split systems whose prefill pool over nodes is saturated: what was run, input tokens per second and chip."""
+@dataclass(frozen=True, slots=True)
+class Full:
+    """A measured split system in which requests wait long for their first token, so that one of its pools is full."""
+
+    what: str
+    prefill_tokens_per_s_per_chip: float
+    """At least what prefill can do; just that, where decoding is not the full pool."""
+    ttft_s: float
+    decoding_per_chip: float
+    """Requests in decoding, by Little's law."""
+
+
+def measured_prefill(data: Path) -> list[Full]:
+    """Split systems with prefill over nodes and long waits: what was run, and how full it was."""
     path = data / "inferencex_dsr1_closed_loop.csv"
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["chip"] == "h100_sxm" and "disagg" in row["note"]]
     key = ("isl_tokens", "batch_or_concurrency", "n_chips", "tp")
-    waits = {tuple(r[k] for k in key): float(r["value"]) for r in rows if r["kind"] == "ttft"}
+    timed = [row for row in rows if row["unit"] == "ms"]
+    times = {(row["kind"], *(row[k] for k in key)): float(row["value"]) / MS_PER_S for row in timed}
     found = []
     for row in rows:
-        if row["kind"] != "throughput_e2e" or waits.get(tuple(row[k] for k in key), 0.0) < SATURATED_TTFT_MS:
+        where = tuple(row[k] for k in key)
+        ttft_s = times.get(("ttft", *where), 0.0)
+        if row["kind"] != "throughput_e2e" or ttft_s < FULL_TTFT_S:
             continue
         note = dict(part.split("=", 1) for part in row["note"].split(";") if "=" in part)
-        chips = float(row["n_chips"])
-        rate = float(row["value"]) * chips / float(row["osl_tokens"]) * float(row["isl_tokens"])
-        what = (
-            f"{row['framework']}, {note['prefill_workers']} x EP{note['prefill_ep']}, {int(row['isl_tokens']):,} tokens"
+        prompt, answer = float(row["isl_tokens"]), float(row["osl_tokens"])
+        rps = float(row["value"]) * float(row["n_chips"]) / answer
+        pools = f"{note['prefill_workers']} x EP{note['prefill_ep']}"
+        found.append(
+            Full(
+                what=f"{row['framework']}, {pools}, prompts of {prompt:,.0f}",
+                prefill_tokens_per_s_per_chip=rps * prompt / float(note["prefill_gpus"]),
+                ttft_s=ttft_s,
+                decoding_per_chip=rps * times["tpot", *where] * answer / float(note["decode_gpus"]),
+            )
         )
-        found.append((what, rate / float(note["prefill_gpus"])))
     return found
 
 
