@@ -14,15 +14,16 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from pddplan.domain.outcome import Cost
 from pddplan.domain.plan import LinePlan, PathKind, Plan, Pool, Role, Shape
 from pddplan.domain.plan import Path as Way
-from pddplan.domain.provenance import Basis
 from pddplan.domain.sites import Line, Site, Sites, Tier
 from pddplan.domain.workload import Array, Arrival, Promises, RequestClasses, Workload
 from pddplan.evaluate.evaluate import evaluate
@@ -31,6 +32,7 @@ from pddplan.evaluate.settings import Settings
 from pddplan.simulate import Draw, simulate
 from pddplan.simulate.statistics import Estimate
 from pddplan.units import bytes_per_s_to_gbps
+from tests.fakes import LinearInstance, LinearKv
 
 SERVERS = (2, 8, 40)
 POOL_UTILIZATION = (0.7, 0.85, 0.9)
@@ -49,46 +51,10 @@ PLANS = {"cross-dc": "P-MD", "pdd": "with relay", "colocated": "AGG"}
 NO_COST = Cost("USD", 1.0, ())
 
 
-@dataclass(frozen=True, slots=True)
-class StraightKv:
-    """5 KB per token and 4.56 MB of windows: DeepSeek-V4-Pro as served."""
-
-    growing_bytes_per_token: float = 5031.0
-    fixed_bytes: float = 4.56e6
-
-    def sequence_bytes(self, tokens: Array) -> Array:
-        return self.growing_bytes_per_token * np.asarray(tokens, dtype=float) + self.fixed_bytes
-
-    def increment_bytes(self, *, total_tokens: Array, missing_tokens: Array) -> Array:
-        missing = np.asarray(missing_tokens, dtype=float) + 0.0 * np.asarray(total_tokens, dtype=float)
-        return np.where(missing > 0, self.growing_bytes_per_token * missing + self.fixed_bytes, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class StraightInstance:
-    """Prefill 0.1 s + 0.1 ms per token; decode step 20 ms + 0.1 ms per sequence."""
-
-    chip_id: str = "straight"
-    shape: Shape = field(default_factory=Shape)
-    kv: StraightKv = field(default_factory=StraightKv)
-    basis: Basis = Basis.ASSUMED
-    prefill_servers: int = 1
-    prefill_chunk_tokens: float = 8192.0
-
-    def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
-        return 0.1 + 1e-4 * np.asarray(new_tokens, dtype=float) + 0.0 * np.asarray(cached_tokens, dtype=float)
-
-    def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
-        return self.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens)
-
-    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
-        return 0.02 + 1e-4 * np.asarray(batch, dtype=float) * tokens_per_sequence + 0.0 * np.asarray(context_tokens)
-
-    def tokens_per_step(self, *, batch: float) -> float:
-        return 1.0
-
-    def max_batch(self, *, context_tokens: float) -> tuple[int, str]:
-        return 64, "memory"
+STRAIGHT = LinearInstance(
+    kv=LinearKv(5031.0, 4.56e6), prefill_fixed_s=0.1, prefill_s_per_token=1e-4, step_a_s=0.02, step_b_s=1e-4
+)
+"""Prefill 0.1 s + 0.1 ms per token; decode step 20 ms + 0.1 ms per sequence; KV of DeepSeek-V4-Pro as served."""
 
 
 def traffic(name: str) -> RequestClasses:
@@ -125,7 +91,7 @@ class Case:
 
 def build(case: Case) -> tuple[Problem, Plan]:
     """A plan whose prefill pool and line run at the asked utilisations; the decode pool has room."""
-    classes, instance = traffic(case.mix), StraightInstance()
+    classes, instance = traffic(case.mix), STRAIGHT
     if case.topology == "colocated":
         return _aggregated(case, classes, instance)
     service = instance.prefill_time_s(
@@ -155,7 +121,7 @@ def build(case: Case) -> tuple[Problem, Plan]:
     return problem, Plan(case.topology, rate, tuple(pools), (LinePlan("a-b", gbps),), tuple(ways), share)
 
 
-def _aggregated(case: Case, classes: RequestClasses, instance: StraightInstance) -> tuple[Problem, Plan]:
+def _aggregated(case: Case, classes: RequestClasses, instance: LinearInstance) -> tuple[Problem, Plan]:
     """One pool that prefills and decodes, busy to the asked share of what full batches could do."""
     stop_s = classes.mean(
         instance.prefill_stop_s(new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens)

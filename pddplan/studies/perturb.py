@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
-from pddplan.domain.plan import Plan, Pool, Shape
-from pddplan.domain.provenance import Basis
+from pddplan.domain.plan import Plan, Pool
 from pddplan.domain.sites import SiteChip, Sites
 from pddplan.domain.workload import Array, RequestClasses, Workload
 from pddplan.economics.hit_rate import Spread, at_hit_rate
-from pddplan.evaluate.problem import Instance, KvBytes
+from pddplan.evaluate.problem import Instance
 from pddplan.evaluate.problem import Problem as Question
 from pddplan.sizing import Inputs
 
@@ -117,53 +117,23 @@ def for_classes(plan: Plan, count: int) -> Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledInstance:
-    """An instance whose prefill and decode take other multiples of the modelled time."""
+    """An instance whose prefill and decode take other multiples of the modelled time; all else is as it was."""
 
     base: Instance
     prefill_factor: float = 1.0
     decode_factor: float = 1.0
 
-    @property
-    def chip_id(self) -> str:
-        return self.base.chip_id
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.base, name)
 
-    @property
-    def shape(self) -> Shape:
-        return self.base.shape
+    def prefill_time_s(self, **prompt: Array) -> Array:
+        return self.base.prefill_time_s(**prompt) * self.prefill_factor
 
-    @property
-    def kv(self) -> KvBytes:
-        return self.base.kv
+    def prefill_stop_s(self, **prompt: Array) -> Array:
+        return self.base.prefill_stop_s(**prompt) * self.prefill_factor
 
-    @property
-    def basis(self) -> Basis:
-        return self.base.basis
-
-    @property
-    def prefill_chunk_tokens(self) -> float:
-        return self.base.prefill_chunk_tokens
-
-    @property
-    def prefill_servers(self) -> int:
-        return self.base.prefill_servers
-
-    def prefill_time_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
-        return self.base.prefill_time_s(new_tokens=new_tokens, cached_tokens=cached_tokens) * self.prefill_factor
-
-    def prefill_stop_s(self, *, new_tokens: Array, cached_tokens: Array) -> Array:
-        return self.base.prefill_stop_s(new_tokens=new_tokens, cached_tokens=cached_tokens) * self.prefill_factor
-
-    def decode_step_s(self, *, batch: Array, context_tokens: Array, tokens_per_sequence: Array | float = 1.0) -> Array:
-        step = self.base.decode_step_s(
-            batch=batch, context_tokens=context_tokens, tokens_per_sequence=tokens_per_sequence
-        )
-        return step * self.decode_factor
-
-    def tokens_per_step(self, *, batch: float) -> float:
-        return self.base.tokens_per_step(batch=batch)
-
-    def max_batch(self, *, context_tokens: float) -> tuple[int, str]:
-        return self.base.max_batch(context_tokens=context_tokens)
+    def decode_step_s(self, **step: Any) -> Array:
+        return self.base.decode_step_s(**step) * self.decode_factor
 
 
 def with_speed(question: Question, prefill_factor: Mapping[str, float], decode_factor: Mapping[str, float]) -> Question:
@@ -173,9 +143,8 @@ def with_speed(question: Question, prefill_factor: Mapping[str, float], decode_f
     def instance(pool: Pool) -> Instance:
         key = (pool.chip, pool.shape, pool.weights_dtype, pool.kv_dtype)
         if key not in built:
-            built[key] = ScaledInstance(
-                question.instance_of(pool), prefill_factor.get(pool.chip, 1.0), decode_factor.get(pool.chip, 1.0)
-            )
+            factors = prefill_factor.get(pool.chip, 1.0), decode_factor.get(pool.chip, 1.0)
+            built[key] = cast(Instance, ScaledInstance(question.instance_of(pool), *factors))
         return built[key]
 
     return replace(question, instance=instance, memo={})

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.closed_form_vs_simulation import NO_COST, Case, StraightInstance, build
+from benchmarks.closed_form_vs_simulation import NO_COST, STRAIGHT, Case, build
 from pddplan.domain.plan import LinePlan, Path, PathKind, Plan, Pool, Role, Shape
 from pddplan.domain.sites import Line, Site, Sites, Tier
 from pddplan.domain.workload import Arrival, Promises, RequestClasses, Workload
@@ -84,7 +84,7 @@ def lonely(kind: PathKind, settings: Settings) -> tuple[Problem, Plan]:
         PathKind.P_RLD: Path("way", kind, "P", "RLD", None, None),
         PathKind.AGGREGATED: Path("way", kind, "AGG"),
     }[kind]
-    problem = Problem(workload, sites, {}, None, lambda pool: StraightInstance(), settings)
+    problem = Problem(workload, sites, {}, None, lambda pool: STRAIGHT, settings)
     return problem, Plan("one", 1.0, pools, (LinePlan("a-b", 8.0),), (path,), np.ones((1, 1)))
 
 
