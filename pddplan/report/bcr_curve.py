@@ -57,15 +57,15 @@ def verdict(study: BathtubStudy) -> str:
             f"{here}. There is hardly a valley: at worst, at {percent(reading.valley_hit_rate)} hits, it is "
             f"{percent(reading.valley_relative)}."
         )
-    tub = f"The valley is at {_hits(reading.valley_hit_rate)} hits ({percent(reading.valley_relative)})"
+    tub = f"The valley is at {hits_text(reading.valley_hit_rate)} hits ({percent(reading.valley_relative)})"
     if reading.break_even_hit_rate is None:
         return f"{here}. {tub}; at these prices more hits never earn back what their discount costs."
-    out = f"hits pay from {_hits(reading.break_even_hit_rate)} on"
+    out = f"hits pay from {hits_text(reading.break_even_hit_rate)} on"
     inside = ": inside the tub, where the discount on a hit is worth more than the work it saves"
     return f"{here}{inside if reading.in_valley else ''}. {tub}; {out}."
 
 
-def _hits(rate: float) -> str:
+def hits_text(rate: float) -> str:
     """A hit rate; close to all, with the decimals that tell it from all."""
     return f"{rate * PERCENT:.2f} %" if FAR_END < rate < 1 else percent(rate)
 

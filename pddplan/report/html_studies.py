@@ -71,10 +71,17 @@ def bathtub_section(study: BathtubStudy | None) -> str:
     top = max(TUB_TOP, reading.now_relative * 1.05)
     spots = [
         Spot(reading.now_hit_rate, reading.now_relative, f"now {percent(reading.now_hit_rate)}", "good"),
-        Spot(reading.valley_hit_rate, reading.valley_relative, f"valley {percent(reading.valley_hit_rate)}", "bad"),
+        Spot(
+            reading.valley_hit_rate,
+            reading.valley_relative,
+            f"valley {bcr_curve.hits_text(reading.valley_hit_rate)}",
+            "bad",
+        ),
     ]
     if reading.break_even_hit_rate is not None:
-        spots.append(Spot(reading.break_even_hit_rate, 1.0, f"break-even {percent(reading.break_even_hit_rate)}"))
+        spots.append(
+            Spot(reading.break_even_hit_rate, 1.0, f"break-even {bcr_curve.hits_text(reading.break_even_hit_rate)}")
+        )
     points = [p for p in zip(curve.hit_rate.tolist(), curve.relative.tolist(), strict=True) if p[1] <= top]
     values = [1.0, *(value for _, value in points), *(spot.y for spot in spots)]
     low, high = min(values), max(values)

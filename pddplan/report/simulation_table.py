@@ -106,9 +106,19 @@ def _agreement(rows: Sequence[Row]) -> str:
 
 
 def _inside(rows: Sequence[Row]) -> str:
-    """Stages whose wait the closed form underestimates although the whole may look right."""
-    below = [f"{row.group} ({row.quantity})" for row in rows if row.group != EVERYONE and row.mark == "optimistic"]
-    return f" Waits underestimated inside: {', '.join(below)}." if below else ""
+    """What else the closed form underestimates beyond chance, although TTFT as a whole may look right."""
+    below = [
+        row
+        for row in rows
+        if row.mark == "optimistic" or (row.mark == "off" and row.closed_form < row.simulated.value)
+        if not (row.group == EVERYONE and row.quantity.startswith("TTFT"))
+    ]
+    said = [
+        f"{row.quantity}{'' if row.group == EVERYONE else f' of {row.group}'}"
+        for row in below
+        if row.quantity.startswith(("TPOT P9", "wait P99", "transfer P99"))
+    ]
+    return f" Underestimated beside it: {', '.join(said)}." if said else ""
 
 
 def _promises(checks: Sequence[PromiseCheck], *, width: int, paint: Paint, margin: str) -> list[str]:

@@ -1,6 +1,7 @@
 """What ``pddplan simulate`` prints, as JSON, as CSV and for people."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,15 @@ def test_promises_come_first(calm: tuple[Outcome, SimulationResult]) -> None:
     assert render(*calm, promises=Promises(ttft_p90_s=100.0), width=110).startswith("In simulation all promises are")
     record = json_record(*calm, promises=Promises(ttft_p99_s=0.1))
     assert [check["verdict"] for check in record["promises"]] == ["broken"]
+
+
+def test_what_is_underestimated_beside_ttft_is_said_first(calm: tuple[Outcome, SimulationResult]) -> None:
+    outcome, result = calm
+    assert "TPOT" not in render(outcome, result, width=200).split("\n\n")[0]
+    assert outcome.tpot is not None
+    hasty = replace(outcome, tpot=replace(outcome.tpot, p90=0.5 * outcome.tpot.p90))
+    head = render(hasty, result, width=200).split("\n\n")[0]
+    assert "Underestimated beside it: TPOT P90" in head
 
 
 def test_overload_comes_first_and_last(overloaded: tuple[Outcome, SimulationResult]) -> None:
