@@ -109,10 +109,8 @@ def _needed_limits(
     kept = list(exceeded)
     for own in exceeded:
         others = [other for other in kept if other is not own]
-        if (needed or others) and time.perf_counter() < deadline:
-            without = _eased(question, needed, others, usage)
-            if without.answer(time_limit_s=time_left(deadline)) is not None:
-                kept = others
+        if (needed or others) and _answers(_eased(question, needed, others, usage), deadline):
+            kept = others
     return kept
 
 
@@ -122,27 +120,28 @@ def relaxed_promise_s(reached_s: float) -> float:
 
 
 def _tightened(eased: Question, needed: dict[Promise, float], deadline: float) -> list[Relaxation]:
-    """Each promise put back to what was asked, or as near to it as the others allow."""
-    found = []
-    for promise, limit_s in needed.items():
-        nearest_s = _nearest(eased, promise, limit_s, deadline) if len(needed) > 1 else limit_s
-        eased = eased.with_limit(promise, nearest_s)
-        if nearest_s > promise.limit_s:
-            found.append(relaxed_promise(promise, nearest_s))
-    return found
+    """Each promise put back to what was asked where the others suffice, else as near to it as they allow."""
+    kept = dict(needed)
+    for promise in needed:
+        if len(kept) > 1 and _answers(eased.with_limit(promise, promise.limit_s), deadline):
+            eased = eased.with_limit(promise, promise.limit_s)
+            del kept[promise]
+    for promise, limit_s in kept.items():
+        kept[promise] = _nearest(eased, promise, limit_s, deadline) if len(kept) > 1 else limit_s
+        eased = eased.with_limit(promise, kept[promise])
+    return [relaxed_promise(promise, limit_s) for promise, limit_s in kept.items()]
+
+
+def _answers(question: Question, deadline: float) -> bool:
+    return time.perf_counter() < deadline and question.answer(time_limit_s=time_left(deadline)) is not None
 
 
 def _nearest(eased: Question, promise: Promise, limit_s: float, deadline: float) -> float:
     """The tightest limit of one promise with which there still is a plan, as far as time allows."""
 
     def feasible(value: float) -> bool:
-        return (
-            time.perf_counter() < deadline
-            and eased.with_limit(promise, value).answer(time_limit_s=time_left(deadline)) is not None
-        )
+        return _answers(eased.with_limit(promise, value), deadline)
 
-    if feasible(promise.limit_s):
-        return promise.limit_s
     if not feasible(limit_s):
         return limit_s
     nearer = smallest_feasible(promise.limit_s, feasible, deadline=deadline, start=limit_s)

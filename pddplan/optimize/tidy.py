@@ -1,7 +1,8 @@
 """Among plans of equal value, the one that is easiest to run: least traffic over lines, then over relays.
 
 Linear programs leave ties open: when two pools are used whole, many splits of the classes between them are
-equally good. The fleet and its operating points stay as found; only shares move.
+equally good. The fleet and its operating points stay as found; only shares move. Paths for a handful of requests
+are closed where that is possible: nobody runs a router for them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pddplan.optimize.solver import SolveStatus, solve
 ROOM = 1e-7
 """Relative room left to the rows, so that rounding does not make the plan found look impossible."""
 _TIME_LIMIT_S = 1.0
+SPLINTER = 0.02
+"""Paths that carry a smaller share than this are left out where the same fleet does without them."""
 
 
 def tidied(judge: Judge, candidate: Candidate) -> Candidate:
@@ -30,10 +33,38 @@ def tidied(judge: Judge, candidate: Candidate) -> Candidate:
         return candidate
     routes = model.routes(levels)
     data = _fixed(model.data, candidate, levels, routes)
+    tidier = _reshared(judge, candidate, data, routes)
+    if tidier is None:
+        tidier = candidate
+    roomy = _with_room(data, model.data)  # others must carry it: whether that breaks a promise is judged afterwards
+    for row in np.argsort(tidier.flow.sum(axis=1), kind="stable"):
+        carried = float(tidier.flow[row].sum())
+        if not 0 < carried < SPLINTER * candidate.rate_rps:
+            continue
+        closed = replace(roomy.routes[row], allowed=0 * roomy.routes[row].allowed)
+        without = replace(roomy, routes=(*roomy.routes[:row], closed, *roomy.routes[row + 1 :]))
+        found = _reshared(judge, candidate, without, routes)
+        if found is not None:
+            tidier, roomy = found, without
+    return tidier
+
+
+def _with_room(fixed: ProgramData, data: ProgramData) -> ProgramData:
+    """The program of a fixed fleet whose pools and lines may be as busy as any plan's."""
+    capacity = {option.id: option.capacity_bytes_per_s for option in data.lines}
+    return replace(
+        fixed,
+        pools=tuple(replace(pool, max_load=np.inf) for pool in fixed.pools),
+        lines=tuple(replace(option, capacity_bytes_per_s=capacity[option.id]) for option in fixed.lines),
+    )
+
+
+def _reshared(judge: Judge, candidate: Candidate, data: ProgramData, routes: Sequence[Route]) -> Candidate | None:
+    """The shares with least traffic over lines and relays in a program; None where no plan comes of it."""
     program, _ = formulate(data, objective="tidy")
     solved = solve(program, time_limit_s=_TIME_LIMIT_S, relax_integers=True)
     if solved.status is not SolveStatus.OPTIMAL or not solved.has_plan:
-        return candidate
+        return None
     flow = np.zeros_like(candidate.flow)
     for r, route in enumerate(routes):
         for k in range(flow.shape[1]):
@@ -41,8 +72,8 @@ def tidied(judge: Judge, candidate: Candidate) -> Candidate:
     flow[flow < 1e-9 * candidate.rate_rps] = 0.0
     tidier = judge.priced(candidate.instances, candidate.taken, flow)
     true_levels = judge.levels_of(tidier, routes)
-    if not judge.keeps_all(tidier, model.routes(true_levels, used=tidier.used)):
-        return candidate
+    if not judge.keeps_all(tidier, judge.model.routes(true_levels, used=tidier.used)):
+        return None
     return replace(tidier, rate_rps=candidate.rate_rps, levels=true_levels)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pddplan.domain.outcome import Outcome, PoolLoad
 from pddplan.domain.plan import Pool, Role
 from pddplan.report.assumptions import of_plan
+from pddplan.report.decisions import decided
 from pddplan.report.latencies import Latency, latencies
 from pddplan.report.legend import key, unit_price
 from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, quantity, seconds, short
@@ -44,6 +45,7 @@ def render(sizing: Sizing, *, width: int, paint: Paint | None = None, ascii_only
         _pools,
         _lines,
         _routing,
+        _decisions,
         _latency,
         _cost,
         _binding,
@@ -243,6 +245,13 @@ def _routing(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     elif outcome.plan.topology == "pdd":
         lines += paragraph("no relay pool: at these transfer times it is not worth its chips", width=width)
     return lines
+
+
+def _decisions(sizing: Sizing, width: int, paint: Paint) -> list[str]:
+    """What a router and an engine must be told beside the counts: thresholds in tokens, batches."""
+    said = decided(sizing.outcome, sizing.inputs.workload)
+    lines = [line for text in said for line in paragraph(plain_text(text), width=width, indent="    ", first="  ")]
+    return [paint.bold("DECIDED"), *lines] if lines else []
 
 
 def _through(outcome: Outcome, pool_ids: Sequence[str | None], line: str | None) -> str:
