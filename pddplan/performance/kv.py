@@ -181,7 +181,8 @@ class KvSize:
 def kv_format(llm: Llm, kv_dtype: str | None = None) -> KvFormat:
     """Find the format in which a model's cache is kept.
 
-    Formula:     the profile's mix of that name, else plain values of that dtype; None = as usually served
+    Formula:     the profile's mix of that name, else plain values of that dtype; None = as usually served;
+                 fp8-scaled is fp8 where the profile has a mix of that name
     Parameters:  llm; kv_dtype: None or a name
     Returns:     KvFormat
     Raises:      InputError on a name that neither the profile nor the plain formats know.
@@ -189,12 +190,14 @@ def kv_format(llm: Llm, kv_dtype: str | None = None) -> KvFormat:
     References:  models-md
     """
     wanted = kv_dtype or llm.kv_dtype
-    for own in llm.kv_formats:
-        if own.name == wanted:
-            return own
+    mixes = {own.name: own for own in llm.kv_formats}
+    if "fp8" in mixes:  # engines have one name for all layouts with scales (fp8_ds_mla)
+        mixes.setdefault("fp8-scaled", mixes["fp8"])
+    if wanted in mixes:
+        return mixes[wanted]
     if wanted in PLAIN_KV_FORMATS:
         return PLAIN_KV_FORMATS[wanted]
-    known = sorted({*PLAIN_KV_FORMATS, *(own.name for own in llm.kv_formats)})
+    known = sorted({*PLAIN_KV_FORMATS, *mixes})
     raise InputError(
         Problem(
             what=f"unknown KV dtype {wanted!r} for {llm.id}{did_you_mean(wanted, known)}",

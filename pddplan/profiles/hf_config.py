@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ LATENT_FP8_WITH_SCALES = KvFormat("fp8-scaled", 1.0, 2.0, entry_scale_bytes=16.0
 """The same entry without an index (FlashMLA's 656-byte layout)."""
 COMPRESSED_MIX = KvFormat("fp8", 1.0, 2.0, entry_scale_bytes=8.0, index_value_bytes=0.5, index_scale_bytes=4.0)
 """DeepSeek-V4 as served: entries in fp8 with 8 bytes of scales, rope in bf16; index keys in fp4."""
+COMPRESSED_FP8_INDEX = replace(COMPRESSED_MIX, name="fp8-index-fp8", index_value_bytes=1.0)
+"""The same where engines keep index keys in fp8, as vLLM does by default and on chips without fp4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,7 @@ def _kv_formats(groups: tuple[LayerGroup, ...]) -> tuple[tuple[KvFormat, ...], s
     """Cache mixes as engines serve them, and the usual one."""
     mixers_found = [g.attention for g in groups]
     if any(isinstance(m, CompressedAttention) for m in mixers_found):
-        return (COMPRESSED_MIX,), "fp8"
+        return (COMPRESSED_MIX, COMPRESSED_FP8_INDEX), "fp8"
     latent = [m for m in mixers_found if isinstance(m, LatentAttention)]
     if any(m.indexer for m in latent):
         return (SPARSE_LATENT_FP8,), "fp8"

@@ -49,7 +49,8 @@ def model_facts(
     count, weights = parameters(llm), weight_bytes(llm, weights_dtype)
     formats, flops = weight_formats(llm, weights_dtype), linear_flops_per_token(llm)
     served = kv_format(llm, kv_dtype).name
-    caches = {name: kv_size(llm, name) for name in dict.fromkeys((served, "bf16", "fp8"))}
+    known = (served, "bf16", "fp8", *(mix.name for mix in llm.kv_formats))
+    caches = {name: kv_size(llm, name) for name in dict.fromkeys(known)}
     return {
         "id": llm.id,
         "name": llm.name,

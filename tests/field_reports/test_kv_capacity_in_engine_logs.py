@@ -90,3 +90,27 @@ def test_bytes_per_token_of_logged_pools(llm: str, dtype: str, tp: int, gib: flo
     far = 1_000_000.0
     per_token = float(size.rank_bytes(2 * far, ranks=tp) - size.rank_bytes(far, ranks=tp)) / far
     assert per_token == pytest.approx(gib * GIB / tokens, rel=0.012)
+
+
+def test_pages_of_compressed_attention_in_vllm() -> None:
+    """DeepSeek-V4-Flash, vllm-project/vllm#54703: a page of 256 tokens over all layers with entries and index keys.
+
+    vLLM pads its pages, and keeps index keys in fp8 unless told otherwise.
+    """
+    size = kv_size(load_llm("deepseek-v4-flash"), "fp8-index-fp8")
+    page = float(size.rank_bytes(2.0**20 + 256, ranks=1) - size.rank_bytes(2.0**20, ranks=1))
+    assert page == 985_664 == pytest.approx(1_002_240, rel=0.02)
+
+
+@pytest.mark.parametrize(("shape", "logged"), [(Shape(tp=8, ep=8), 20.43), (Shape(tp=1, dp=8, ep=8), 156.9)], ids=str)
+def test_logged_concurrency_of_compressed_attention_holds_a_reserve(shape: Shape, logged: float) -> None:
+    """DeepSeek-V4-Flash on 8 x B200, vllm-project/recipes#762: requests of 2^20 tokens at a utilisation of 0.95.
+
+    vLLM counts for each request what a prefill of 8,192 tokens may have in flight (some 3.2 GB: fits to logs of two
+    other machines, vllm-project/vllm#51041 and a report on DGX Spark), so that its log is no capacity for decoding.
+    """
+    chip, llm = load_chip("b200-sxm"), load_llm("deepseek-v4-flash")
+    efficiency = replace(load_efficiency("vllm", chip), memory_utilization=0.95)
+    budget = memory_budget(chip, llm, shape=shape, weights=weight_bytes(llm), efficiency=efficiency)
+    per_request = float(kv_size(llm, "fp8-index-fp8").rank_bytes(2.0**20, ranks=shape.tp)) + 3.2e9
+    assert budget.kv_bytes / per_request * shape.dp == pytest.approx(logged, rel=0.1)

@@ -20,7 +20,7 @@ from pddplan.domain.llm import (
     RecurrentMixer,
 )
 from pddplan.errors import InputError
-from pddplan.performance.kv import kv_size
+from pddplan.performance.kv import kv_format, kv_size
 from pddplan.performance.parameters import FORMATS, uniform_formats
 
 FULL = GroupedAttention(heads=32, kv_heads=8, head_dim=128, v_head_dim=128)
@@ -183,3 +183,10 @@ def test_arrays_and_floats_give_the_same() -> None:
     tokens = np.array([0.0, 1, 127, 128, 129, 5000])
     np.testing.assert_allclose(size.sequence_bytes(tokens), [float(size.sequence_bytes(t)) for t in tokens])
     np.testing.assert_allclose(size.read_bytes(tokens), [float(size.read_bytes(t)) for t in tokens])
+
+
+def test_scaled_fp8_is_the_mix_of_models_that_have_one() -> None:
+    """Engines call all such layouts alike (fp8_ds_mla)."""
+    assert kv_format(model((1, DSA), formats=(MIX,)), "fp8-scaled") == MIX
+    with pytest.raises(InputError, match="choose one of bf16, fp4, fp8, int8"):
+        kv_format(model((1, MLA)), "fp8-scaled")
