@@ -62,9 +62,11 @@ def system(problem: Problem, plan: Plan) -> System:
         for line_plan in plan.lines
         if line_plan.count > 0
     }
-    points = _first_decode_guess(problem, plan, flow)
+    relays = any(path.kind is PathKind.P_RLD_MD for path in plan.paths)
+    works = _first_works(problem, plan, flow)
+    points = _decode(problem, plan, flow, works)
     results: dict[str, PathResult] = {}
-    works: dict[str, DecodeWork] = {}
+    first = True
     for turn in range(_ROUNDS):
         states = States(prefill, lines, points)
         for path in plan.paths:
@@ -74,8 +76,14 @@ def system(problem: Problem, plan: Plan) -> System:
         found = tuple(results[path.id] for path in plan.paths)
         asked = decode_works(problem, plan, flow, found)
         step = 1.0 if turn < _FREE_ROUNDS else 2.0 / (turn - _FREE_ROUNDS + 4)
-        works = {pool_id: _between(works.get(pool_id, work), work, step=step) for pool_id, work in asked.items()}
-        before, points = points, _decode(problem, plan, flow, works)
+        known, works = (
+            works,
+            {pool_id: work if first else _between(works[pool_id], work, step=step) for pool_id, work in asked.items()},
+        )
+        first = False
+        before, points = points, _decode(problem, plan, flow, works, known=known, points=points)
+        if not relays and all(points[pool_id] is before[pool_id] for pool_id in points):
+            return System(flow, states, found, works)
         lines = {
             line_id: _line(
                 problem, plan, line_id, flow, prefill, ids_bytes_per_s=_ids(problem, plan, line_id, flow, found)
@@ -221,31 +229,41 @@ def decode_users(plan: Plan, pool: Pool) -> list[tuple[int, Path]]:
     return own
 
 
-def _first_decode_guess(problem: Problem, plan: Plan, flow: Array) -> dict[str, DecodePoint]:
-    """Decoding pools as if each request made all its tokens in each of them."""
-    guess = {}
+def _first_works(problem: Problem, plan: Plan, flow: Array) -> dict[str, DecodeWork]:
+    """What is asked of decoding pools as if each request made all its tokens in each of them."""
+    works = {}
     output = problem.workload.classes.output_tokens
     for pool in plan.pools:
         if pool.role is Role.PREFILL:
             continue
         mine = [index for index, _ in decode_users(plan, pool)]
-        requests = flow[mine].sum(axis=0) if mine else np.zeros_like(output)
-        tokens = 1.0 + 0.0 * output if pool.role is Role.RELAY else output
-        guess[pool.id] = _point(problem, pool, requests[None], tokens[None], np.zeros((1, output.size)), 0.0)
-    return guess
+        requests = flow[mine] if mine else np.zeros((1, output.size))
+        tokens = np.broadcast_to(1.0 + 0.0 * output if pool.role is Role.RELAY else output, requests.shape)
+        stops = np.broadcast_to(problem.prefill_stop_s(pool), requests.shape) if pool.role is Role.AGGREGATED else None
+        works[pool.id] = decode_work(problem, requests, tokens, np.zeros_like(tokens), prefill_s=0.0, stops_s=stops)
+    return works
 
 
-def _decode(problem: Problem, plan: Plan, flow: Array, works: Mapping[str, DecodeWork]) -> dict[str, DecodePoint]:
-    rate = {
-        pool.id: float(flow[[index for index, _ in decode_users(plan, pool)]].sum())
-        for pool in plan.pools
-        if pool.id in works
-    }
-    return {
-        pool.id: decode_state(problem, pool, works[pool.id], request_rate_rps=rate[pool.id])
-        for pool in plan.pools
-        if pool.id in works
-    }
+def _decode(
+    problem: Problem,
+    plan: Plan,
+    flow: Array,
+    works: Mapping[str, DecodeWork],
+    *,
+    known: Mapping[str, DecodeWork] | None = None,
+    points: Mapping[str, DecodePoint] | None = None,
+) -> dict[str, DecodePoint]:
+    """States of the decoding pools; a pool that is asked for the same as in ``known`` keeps its point."""
+    found = {}
+    for pool in plan.pools:
+        if pool.id not in works:
+            continue
+        if known is not None and points is not None and known.get(pool.id) == works[pool.id]:
+            found[pool.id] = points[pool.id]
+            continue
+        rate = float(flow[[index for index, _ in decode_users(plan, pool)]].sum())
+        found[pool.id] = decode_state(problem, pool, works[pool.id], request_rate_rps=rate)
+    return found
 
 
 def decode_works(problem: Problem, plan: Plan, flow: Array, results: tuple[PathResult, ...]) -> dict[str, DecodeWork]:
@@ -281,13 +299,6 @@ def decode_works(problem: Problem, plan: Plan, flow: Array, results: tuple[PathR
                 problem, requests, tokens, np.zeros_like(tokens), prefill_s=stop, stops_s=stops
             )
     return works
-
-
-def _point(
-    problem: Problem, pool: Pool, requests: Array, tokens: Array, held_s: Array, prefill_s: float
-) -> DecodePoint:
-    work = decode_work(problem, requests, tokens, held_s, prefill_s=prefill_s)
-    return decode_state(problem, pool, work, request_rate_rps=float(requests.sum()))
 
 
 def decode_work(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from pddplan.domain.workload import Array, Arrival
@@ -81,7 +83,7 @@ def burstiness(arrival: Arrival, window_s: Array | float) -> Array:
     if not (asked > windows[-1]).any():
         return np.asarray(within)
     faded = np.full_like(asked, arrival.scv)
-    for window, size in _waves(windows, [max(value - arrival.scv, 0.0) for value in values[1:]]):
+    for window, size in _waves(tuple(windows), tuple(max(value - arrival.scv, 0.0) for value in values[1:])):
         faded += size * _wave_growth(np.maximum(asked, window) / window)
     return np.asarray(np.where(asked > windows[-1], np.maximum(faded, arrival.scv), within))
 
@@ -91,7 +93,8 @@ def _wave_growth(ratio: Array | float) -> Array:
     return np.asarray(1.0 + np.expm1(-np.asarray(ratio)) / ratio)
 
 
-def _waves(windows: list[float], excess: list[float]) -> list[tuple[float, float]]:
+@lru_cache(maxsize=256)
+def _waves(windows: tuple[float, ...], excess: tuple[float, ...]) -> list[tuple[float, float]]:
     """(window, size) of waves that together have the excess of the last window, from the shortest to the longest."""
     found: list[tuple[float, float]] = []
     last = windows[-1]
