@@ -13,8 +13,8 @@ from pddplan.economics.unit_costs import chip_power_w
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap
 from pddplan.optimize.data import PoolOption, ProgramData
-from pddplan.optimize.few_shapes import best_of_each, few_shapes, undominated
-from pddplan.optimize.flow_program import Candidates, Ways, candidates_of
+from pddplan.optimize.few_shapes import best_of_each, cheapest_paths, few_shapes, undominated
+from pddplan.optimize.flow_program import Candidates, Ways, candidates_of, flow_count
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.optimize.mix import Mix, first_mix, pools_of
 from pddplan.optimize.objective import Limits, Objective
@@ -25,6 +25,10 @@ from pddplan.optimize.reduction import Reduced, reduce_candidates, with_relays
 from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, candidate_pools, paces, path_count, ways_of
 from pddplan.units import WATTS_PER_KW
 
+MOST_IN_HASTE = 40
+"""Of the paths between the cheapest pools this many are searched where there is no time for that program."""
+FLOWS_PER_SECOND = 2_000
+"""What can be written down and solved per second of the time limit, on a slow and busy machine."""
 INSTANCES_BEYOND_NEED = 2.0
 """A pool may grow to this multiple of what its load needs (waits and E2E promises may ask for spare)."""
 LARGEST_POOL = 100_000
@@ -43,10 +47,12 @@ def build(
     shapes: Shapes,
     also: frozenset[str] = frozenset(),
     only: frozenset[str] | None = None,
+    hasty: bool = False,
 ) -> Points | None:
     """The candidates of a question as an operating model; None when the topology has no path here at all.
 
-    ``also`` names pools to look at beside the few shapes that promise most, ``only`` those to look at instead.
+    ``also`` names pools to look at beside the few shapes that promise most, ``only`` those to look at instead;
+    ``hasty`` takes the cheapest of each site and role instead of asking a program.
     """
     pools = candidate_pools(
         problem.sites,
@@ -66,21 +72,30 @@ def build(
         few = {pool.id for pool in undominated(problem, few_shapes(problem, able, alone, cost), alone, cost)}
         pools = tuple(pool for pool in able if pool.id in few or pool.id in also)
     bound, cut = math.inf, False
+    paths: list[Path] = []
     ways = ways_of(problem.sites, topology, pools)
-    if path_count(topology, pools, ways) > MOST_PATHS:
+    if path_count(topology, pools, ways) <= MOST_PATHS:
+        paths = list(candidate_paths(problem.sites, topology, pools))
+    elif hasty or too_large(problem, pools, ways, time_limit_s=limits.time_limit_s):
+        cut = True
+    else:
         reduced, bound = _reduced(problem, pools, ways, alone, topology=topology, objective=objective, limits=limits)
         if not reduced.feasible:
             return None
         cut = not reduced.solved
-        kept = best_of_each(problem, pools, alone, cost) if cut else with_relays(pools, reduced, cost)
-        pools = tuple(pool for pool in pools if pool.id in kept)
-        paths = [p for p in candidate_paths(problem.sites, topology, pools) if _worth_it(p, pools, reduced)]
-        if len(paths) > MOST_SEARCHED and not cut:  # the program's own flows need no others
+        if not cut:
+            kept = with_relays(pools, reduced, cost)
+            pools = tuple(pool for pool in pools if pool.id in kept)
+            paths = [p for p in candidate_paths(problem.sites, topology, pools) if _worth_it(p, pools, reduced)]
+        if len(paths) > MOST_SEARCHED:  # the program's own flows need no others
             paths = [
                 p for p in paths if p.decode is None or (p.relay is None and (p.prefill, p.decode) in reduced.pairs)
             ]
-    else:
+    if cut:
+        kept = best_of_each(problem, pools, alone, cost)
+        pools = tuple(pool for pool in pools if pool.id in kept)
         paths = list(candidate_paths(problem.sites, topology, pools))
+        paths = cheapest_paths(problem, pools, paths, alone, cost, most=MOST_IN_HASTE)
     pools, drawn = _connected(pools, paths)
     if not drawn:
         return None
@@ -88,6 +103,12 @@ def build(
     points = with_mix(problem, pools, drawn, mix, objective=objective, limits=limits, bound=bound)
     points.considered, points.cut = considered, cut
     return points
+
+
+def too_large(problem: Problem, pools: Sequence[Pool], ways: Ways, *, time_limit_s: float) -> bool:
+    """True when not even writing the program of flows down is possible in time."""
+    classes = int((problem.workload.classes.weight > 0).sum())
+    return flow_count(pools, ways, classes) > FLOWS_PER_SECOND * time_limit_s
 
 
 def candidates_at(

@@ -17,13 +17,12 @@ import numpy as np
 from pddplan.domain.plan import PathKind, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import candidates_at, with_mix
+from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, too_large, with_mix
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.data import Quantile, Route
 from pddplan.optimize.flow_program import (
     Candidates,
     FlowProgram,
-    flow_count,
     formulate_flows,
     most_instances,
     take_off,
@@ -231,10 +230,11 @@ def every_shape(
     objective: Objective,
     limits: Limits,
     score: float | None,
+    time_limit_s: float,
 ) -> EveryShape | None:
     """The program over all these pools; None where it is too large to ask. ``score`` is that of a plan known."""
     ways = ways_of(problem.sites, topology, pools)
-    if flow_count(pools, ways, int((problem.workload.classes.weight > 0).sum())) > MOST_FLOWS:
+    if too_large(problem, pools, ways, time_limit_s=min(time_limit_s, MOST_FLOWS / FLOWS_PER_SECOND)):
         return None
     _, highest = rate_range(problem, pools, objective=objective, limits=limits)
     given = candidates_at(problem, pools, ways, topology=topology, limits=limits)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from pddplan.domain.plan import Pool, Role
+from pddplan.domain.plan import Path, Pool, Role
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap, prefill_servers
-from pddplan.optimize.mix import Mix
+from pddplan.optimize.mix import Mix, pools_of
 
 SHAPES_PER_CHIP = 4
 
@@ -64,12 +64,24 @@ def few_shapes(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[
 
 def best_of_each(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> set[str]:
     """The cheapest pool per request of each site and role: what to search when there was no time to choose better."""
-    price = {pool.id: _shape_figures(problem, pool, mix, cost[pool.id])[0] for pool in pools}
-    best: dict[tuple[str, str, float | None], str] = {}
+    price = _prices(problem, pools, mix, cost)
+    best: dict[tuple[str, str], str] = {}
     for pool in pools:
-        key = (pool.site, pool.role.value, pool.tpot_s)
+        key = (pool.site, pool.role.value)
         best[key] = min(best.get(key, pool.id), pool.id, key=lambda pool_id: (price[pool_id], pool_id))
     return set(best.values())
+
+
+def cheapest_paths(
+    problem: Problem, pools: Sequence[Pool], paths: Sequence[Path], mix: Mix, cost: Mapping[str, float], *, most: int
+) -> list[Path]:
+    """The cheapest paths by the prices of their pools per request."""
+    price = _prices(problem, pools, mix, cost)
+    return sorted(paths, key=lambda path: (sum(price[p] for p in pools_of(path)), path.id))[:most]
+
+
+def _prices(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> dict[str, float]:
+    return {pool.id: _shape_figures(problem, pool, mix, cost[pool.id])[0] for pool in pools}
 
 
 def _bucket(price: float) -> int:

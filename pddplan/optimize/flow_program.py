@@ -39,6 +39,8 @@ Covered = Mapping[str, Array]
 """Per promise: the most of each class that can be within it."""
 
 
+LEAD_S = 2.0
+"""More than a relay waits for anything but the transfer."""
 MOST_INSTANCES = 1e9
 """No pool has more; HiGHS refuses rows with numbers beyond 1e15."""
 
@@ -103,7 +105,50 @@ def candidates_of(
         relayed=both,
         here=in_time,
         decode_cache=decode_cache,
+        eager=_eager_at_most(problem, pools, ways, options, mix=mix, ceiling=ceiling, decode_cache=decode_cache),
     )
+
+
+def _eager_at_most(
+    problem: Problem,
+    pools: Sequence[Pool],
+    ways: Ways,
+    options: Sequence[LineOption],
+    *,
+    mix: Mix,
+    ceiling: float,
+    decode_cache: bool,
+) -> dict[tuple[str, str], tuple[Array, Array]]:
+    """Shares of a request's tokens that its relay makes: none, and as many as fit into a transfer on the worst line.
+
+    Transfers on the thinnest tier, filled up, take z/C and on average as long again for each transfer before them;
+    whatever else a relay waits for is put at LEAD_S.
+    """
+    classes = problem.workload.classes
+    by_id = {pool.id: pool for pool in pools}
+    found: dict[tuple[str, str], tuple[Array, Array]] = {}
+    for pool_id, targets in ways.items():
+        site = by_id[pool_id].site
+        steps = [
+            problem.curve(relay, mix.decode[relay.id]).token(1.0)
+            for relay in pools
+            if relay.role is Role.RELAY and relay.site == site
+        ]
+        for _, line in targets:
+            if line is None or not steps or (line, site) in found:
+                continue
+            usable = min(o.capacity_bytes_per_s for o in options if o.line == line)
+            payload = problem.payload_bytes(by_id[pool_id], decode_cache=decode_cache)
+            queue = float(classes.weight @ payload) / max(1.0 - ceiling, 1e-9)
+            time_s = (
+                (payload + queue) / usable
+                + problem.sites.lines[line].rtt_s
+                + problem.sites.lines[line].noise_mean_s
+                + LEAD_S
+            )
+            most = np.minimum(time_s / (min(steps) * np.maximum(classes.output_tokens, 1.0)), 1.0)
+            found[line, site] = (np.zeros(classes.count), most)
+    return found
 
 
 def _in_time(problem: Problem, pool: Pool) -> Covered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -21,6 +21,8 @@ BUSIEST = 0.9995
 """No pool or line is planned busier, whatever the ceiling asked for: at 1 waits never end."""
 
 
+MOST_EVERY = 32
+LINES_STEP = 1.1
 SMALLEST_SHARE = 1e-3
 """A plan serves at least this share of the demand: serving nothing keeps every promise, but is no plan."""
 
@@ -117,6 +119,7 @@ def line_options(
 ) -> tuple[LineOption, ...]:
     """Every tier and number of the lines, less those that another option beats on rate and cost.
 
+    Beyond MOST_EVERY lines their number grows by a tenth at a time.
     With ``survive_loss`` one line of each bundle is paid for but not counted on.
     """
     found: list[LineOption] = []
@@ -134,7 +137,7 @@ def line_options(
                 * max_utilization,
             )
             for tier in line.tiers
-            for count in range(1 + survive_loss, max(line.max_lines, 1) + 1)
+            for count in _line_counts(1 + survive_loss, max(line.max_lines, 1))
         ]
         own.sort(key=lambda o: (o.monthly_cost, -o.capacity_bytes_per_s, o.count))
         fastest = 0.0
@@ -143,3 +146,11 @@ def line_options(
                 found.append(option)
                 fastest = option.capacity_bytes_per_s
     return tuple(found)
+
+
+def _line_counts(least: int, most: int) -> Iterator[int]:
+    """Numbers of parallel lines worth a look."""
+    count = least
+    while count <= most:
+        yield count
+        count = count + 1 if count < MOST_EVERY else min(math.ceil(count * LINES_STEP), max(most, count + 1))

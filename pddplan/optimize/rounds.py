@@ -34,9 +34,11 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "any": ("colocated", "pd-hetero", "cross-dc-drc", "pdd"),
 }
 """Topologies whose paths are among those of another one: quickly searched, their best plan is a start for all."""
-SHARE_FOR_PARTS = 0.3
+SHARE_FOR_PARTS = 0.4
 """Of the time, what the parts may take together."""
 NODES_FOR_PARTS = 100
+SPENT_BEFORE_PARTS = 0.1
+"""Questions so large that listing their candidates takes this share of the time have none left for parts."""
 SHARE_FOR_SHAPES = 0.4
 """Of the time left, what the program over all shapes may take at a time."""
 MOST_LOOKS = 60
@@ -60,7 +62,9 @@ class _Question:
     def left_s(self) -> float:
         return self.limits.time_limit_s - (time.perf_counter() - self.started)
 
-    def points(self, *, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None) -> Points | None:
+    def points(
+        self, *, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None, hasty: bool = False
+    ) -> Points | None:
         return build(
             self.problem,
             self.topology,
@@ -69,6 +73,7 @@ class _Question:
             shapes=self.shapes,
             also=also,
             only=only,
+            hasty=hasty,
         )
 
     def best(self, points: Points, known: Found | None) -> Found | NothingFound:
@@ -97,28 +102,40 @@ def search_plans(
     could be, and which shapes such a plan would use: these are searched as well.
     """
     question = _Question(problem, topology, objective, limits, shapes, time.perf_counter())
-    points = question.points()
-    if points is None:
-        return NothingFound(proven=True, why=f"topology {topology.name} has no path here ({topology.about})")
-    if limits.gap >= 1 - _ANY:
-        return question.best(points, None)
-    part = _best_part(question)
-    if part is not None:
-        points = question.points(also=frozenset(pool.id for pool in part.outcome.plan.pools)) or points
-    return _over_all_shapes(question, points, question.best(points, part))
+    best: Found | NothingFound | None = None
+    try:
+        points = question.points()
+        if points is None:
+            return NothingFound(proven=True, why=f"topology {topology.name} has no path here ({topology.about})")
+        if limits.gap >= 1 - _ANY:
+            return question.best(points, None)
+        part = best = _best_part(question)
+        if part is not None and not _interrupted(part):
+            points = question.points(also=frozenset(pool.id for pool in part.outcome.plan.pools)) or points
+        best = question.best(points, part)
+        if isinstance(best, NothingFound) and math.isfinite(points.bound):
+            hasty = question.points(hasty=True)  # what the program over all candidates chose does not do
+            best = question.best(hasty, None) if hasty is not None else best
+            best = replace(best, proven=False) if isinstance(best, NothingFound) else best
+        return _over_all_shapes(question, points, best)
+    except KeyboardInterrupt:
+        if not isinstance(best, Found):
+            raise
+        return _reporting(best, status=INTERRUPTED)
 
 
 def _best_part(question: _Question) -> Found | None:
     """The best plan of those topologies whose paths are among this one's, quickly."""
     parts = PARTS.get(question.topology.name, ())
     best: Found | None = None
+    if question.left_s() < (1.0 - SPENT_BEFORE_PARTS) * question.limits.time_limit_s:
+        return None
     for done, name in enumerate(parts):
         share_s = SHARE_FOR_PARTS * question.limits.time_limit_s / len(parts)
         limits = replace(
             question.limits,
             time_limit_s=min(share_s, question.left_s() - LEAST_TIME_S * (len(parts) - done)),
             max_nodes=min(question.limits.max_nodes, NODES_FOR_PARTS),
-            prove_shapes=False,
         )
         if limits.time_limit_s < LEAST_TIME_S:
             break
@@ -131,6 +148,8 @@ def _best_part(question: _Question) -> Found | None:
         )
         if isinstance(found, Found) and (best is None or better(found.outcome, best.outcome, question.objective)):
             best = found
+        if _interrupted(found):
+            break
     return best
 
 
@@ -213,6 +232,7 @@ def _every_shape(question: _Question, points: Points, found: Found | NothingFoun
         objective=question.objective,
         limits=question.limits,
         score=score,
+        time_limit_s=question.left_s(),
     )
 
 

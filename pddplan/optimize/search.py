@@ -27,7 +27,7 @@ from pddplan.optimize.judge import Candidate, Judge, OperatingModel
 from pddplan.optimize.levels import Cell, Levels
 from pddplan.optimize.repair import bigger_fleet, fewer_requests, smaller_fleet
 from pddplan.optimize.solver import Solved, SolveStatus, solve
-from pddplan.optimize.starts import MOST_STARTS, single_path_plans
+from pddplan.optimize.starts import MOST_STARTS, single_path_plans, spread_plan
 
 INTERRUPTED = "interrupted"
 """Status of a search that Ctrl-C ended."""
@@ -93,8 +93,12 @@ class Search:
                 if not self._accept_if_feasible(candidate):
                     routes = self.model.routes(root_cell(self.model.data).best(), used=candidate.used)
                     self._repair(candidate, self.judge.levels_of(candidate, routes), routes)
+            if self.best is None and (spread := spread_plan(self.judge)) is not None:
+                self._accept_if_feasible(spread)
             for candidate in single_path_plans(self.judge, most=self.most_starts):
                 self._accept_if_feasible(candidate)
+                if time.perf_counter() >= self._deadline and self.best is not None:
+                    break
             self._push(self.known_bound, root_cell(self.model.data))
             while self._open:
                 key, _, cell = heapq.heappop(self._open)

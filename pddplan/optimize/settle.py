@@ -95,7 +95,7 @@ def settled(
         judge = Judge(points)
         own = judged(points, tidied(judge, smaller_fleet(judge, result.best)), topology=topology)
         kept: Judged | None = own
-        if own.short > 0 and result.status != INTERRUPTED:
+        if own.short > 0:
             kept = mended(points, own, topology=topology, deadline=max(deadline, time.perf_counter() + LEAST_TIME_S))
         if kept is not None and kept.short <= 0:
             found = _found(points, kept, search, result, seconds=time.perf_counter() - started)

@@ -1,17 +1,20 @@
-"""Plans to start a search from: all traffic on one path, with the fleet that path needs."""
+"""Plans to start a search from: all traffic on one path, or spread over the cheapest paths as far as chips go."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from pddplan.domain.workload import Array
 from pddplan.optimize.cells import root_cell
-from pddplan.optimize.data import Route
+from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.repair import bigger_fleet, smaller_fleet
 
+FULLNESS = (0.7, 0.9, 1.0)
+"""How full pools and lines are planned in a first spread, of their ceilings."""
 MOST_STARTS = 6
 """Paths tried, cheapest first."""
 
@@ -20,8 +23,8 @@ def single_path_plans(judge: Judge, *, most: int = MOST_STARTS) -> Iterator[Cand
     """Feasible plans that send every request at the highest rate over one path; cheapest fleets first."""
     routes = judge.model.routes(root_cell(judge.model.data).best())
     candidates = []
-    for index, route in enumerate(routes):
-        candidate = _whole_traffic(judge, index, route)
+    for index in range(len(routes)):
+        candidate = _whole_traffic(judge, index, routes)
         if candidate is not None and judge.within_limits(candidate):
             candidates.append((candidate.monthly_cost, index, candidate))
     best = math.inf
@@ -35,22 +38,110 @@ def single_path_plans(judge: Judge, *, most: int = MOST_STARTS) -> Iterator[Cand
             yield least
 
 
-def _whole_traffic(judge: Judge, index: int, route: Route) -> Candidate | None:
-    """The smallest fleet that carries all requests on one path, before waits and promises are looked at."""
+def spread_plan(judge: Judge) -> Candidate | None:
+    """All traffic, each class alike, over the cheapest paths in turn, each as far as chips and lines go.
+
+    A plan from the first moment where no site alone has the chips; without a solver.
+    """
+    routes = judge.model.routes(root_cell(judge.model.data).best())
+    for fullness in FULLNESS:
+        candidate = _spread(judge, routes, fullness)
+        if candidate is None or not judge.within_limits(candidate):
+            continue
+        fixed = bigger_fleet(judge, candidate, judge.levels_of(candidate, routes))
+        if fixed is not None:
+            return smaller_fleet(judge, fixed)
+    return None
+
+
+def _spread(judge: Judge, routes: Sequence[Route], fullness: float) -> Candidate | None:
     data = judge.model.data
+    pools = {pool.id: pool for pool in data.pools}
+    chips_left = {key: float(limit) for key, limit in data.chip_limits.items()}
+    most = {
+        line: max(o.capacity_bytes_per_s for o in data.lines if o.line == line) for line in {o.line for o in data.lines}
+    }
+    kinds: dict[str, str] = {}
+    flow = np.zeros((judge.model.path_count, data.weight.size))
+    left = data.max_rate_rps
+    for _, index in sorted((_price(data, route, fullness), index) for index, route in enumerate(routes)):
+        route = routes[index]
+        if (route.allowed[data.weight > 0] <= 0).any() or left <= 0:
+            continue
+        if any(kinds.get(pools[p].kind, p) != p for p in route.work):
+            continue  # instances of one chip in one role at one site are alike
+        asked = {p: float(data.weight @ work) / (fullness * pools[p].max_utilization) for p, work in route.work.items()}
+        rate = left
+        for pool_id, instances in asked.items():
+            pool = pools[pool_id]
+            chips = chips_left.get((pool.site, pool.chip), math.inf) / pool.chips_per_instance
+            rate = min(rate, max(min(chips, pool.max_instances) - 1.0, 0.0) / max(instances, 1e-12))
+        if route.line is not None and route.payload_bytes is not None:
+            rate = min(rate, fullness * most[route.line] / max(float(data.weight @ route.payload_bytes), 1e-12))
+        if rate <= 1e-6 * data.max_rate_rps:
+            continue
+        flow[index] += rate * data.weight
+        left -= rate
+        for pool_id, instances in asked.items():
+            pool = pools[pool_id]
+            kinds[pool.kind] = pool_id
+            key = (pool.site, pool.chip)
+            if key in chips_left:
+                used = (math.ceil(rate * instances) + pool.redundant_instances) * pool.chips_per_instance
+                chips_left[key] = max(chips_left[key] - used, 0.0)
+        if route.line is not None and route.payload_bytes is not None:
+            most[route.line] -= rate * float(data.weight @ route.payload_bytes) / fullness
+    if left > 1e-6 * data.max_rate_rps and data.min_rate_rps == data.max_rate_rps:
+        return None
+    return _fleet(judge, flow, routes, fullness) if flow.any() else None
+
+
+def _price(data: ProgramData, route: Route, fullness: float) -> float:
+    """Monthly cost per request per second of a path, lines as if leased by the byte."""
+    price = 0.0
+    for pool in data.pools:
+        if pool.id in route.work:
+            price += float(data.weight @ route.work[pool.id]) * pool.monthly_cost_per_instance / fullness
+    if route.line is not None and route.payload_bytes is not None:
+        by_byte = min(
+            (o.monthly_cost / o.capacity_bytes_per_s for o in data.lines if o.line == route.line), default=math.inf
+        )
+        price += float(data.weight @ route.payload_bytes) * by_byte
+    return price
+
+
+def _fleet(judge: Judge, flow: Array, routes: Sequence[Route], fullness: float) -> Candidate:
+    """The instances and lines that carry a flow at this fullness."""
+    data = judge.model.data
+    load: dict[str, float] = {}
+    bytes_per_s: dict[str, float] = {}
+    for row, route in enumerate(routes):
+        if flow[row].any():
+            for pool_id, work in route.work.items():
+                load[pool_id] = load.get(pool_id, 0.0) + float(flow[row] @ work)
+            if route.line is not None and route.payload_bytes is not None:
+                sent = float(flow[row] @ route.payload_bytes)
+                bytes_per_s[route.line] = bytes_per_s.get(route.line, 0.0) + sent
+    ceiling = {pool.id: pool.max_utilization for pool in data.pools}
+    counts = {pool.id: 0 for pool in data.pools}
+    counts |= {p: max(math.ceil(busy / (fullness * ceiling[p]) - 1e-9), 1) for p, busy in load.items()}
+    taken = []
+    for line, sent in bytes_per_s.items():
+        own = [o for o in data.lines if o.line == line]
+        fitting = [o for o in own if o.capacity_bytes_per_s >= sent] or own
+        taken.append(min(fitting, key=lambda o: (o.monthly_cost, o.id)).id)
+    return judge.priced(counts, tuple(taken), flow)
+
+
+def _whole_traffic(judge: Judge, index: int, routes: Sequence[Route]) -> Candidate | None:
+    """The smallest fleet that carries all requests on one path, before waits and promises are looked at."""
+    data, route = judge.model.data, routes[index]
     if (route.allowed[data.weight > 0] <= 0).any():
         return None
     flow = np.zeros((judge.model.path_count, data.weight.size))
     flow[index] = data.max_rate_rps * data.weight
-    taken: tuple[str, ...] = ()
     if route.line is not None and route.payload_bytes is not None:
         load = float(flow[index] @ route.payload_bytes)
-        fitting = [o for o in data.lines if o.line == route.line and o.capacity_bytes_per_s >= load]
-        if not fitting:
+        if not any(o.line == route.line and o.capacity_bytes_per_s >= load for o in data.lines):
             return None
-        taken = (min(fitting, key=lambda o: (o.monthly_cost, o.id)).id,)
-    ceiling = {pool.id: pool.max_utilization for pool in data.pools}
-    counts = {pool.id: 0 for pool in data.pools}
-    for pool, work in route.work.items():
-        counts[pool] = max(math.ceil(float(flow[index] @ work) / ceiling[pool] - 1e-9), 1)
-    return judge.priced(counts, taken, flow)
+    return _fleet(judge, flow, routes, 1.0)
