@@ -29,24 +29,24 @@ class TokenCost:
 
     @property
     def miss_per_mtok(self) -> float | None:
-        return _per_million(self.miss_monthly_cost, self.volume.miss_tokens)
+        return per_million(self.miss_monthly_cost, self.volume.miss_tokens)
 
     @property
     def cached_per_mtok(self) -> float | None:
-        return _per_million(self.cached_monthly_cost, self.volume.cached_tokens)
+        return per_million(self.cached_monthly_cost, self.volume.cached_tokens)
 
     @property
     def output_per_mtok(self) -> float | None:
-        return _per_million(self.output_monthly_cost, self.volume.output_tokens)
+        return per_million(self.output_monthly_cost, self.volume.output_tokens)
 
     @property
     def input_per_mtok(self) -> float | None:
         cost = self.miss_monthly_cost + self.cached_monthly_cost
-        return _per_million(cost, self.volume.miss_tokens + self.volume.cached_tokens)
+        return per_million(cost, self.volume.miss_tokens + self.volume.cached_tokens)
 
     @property
     def all_per_mtok(self) -> float | None:
-        return _per_million(self.monthly_total, self.volume.total_tokens)
+        return per_million(self.monthly_total, self.volume.total_tokens)
 
 
 def token_cost(
@@ -109,5 +109,14 @@ def _share(name: str, value: float) -> float:
     return value
 
 
-def _per_million(cost: float, tokens: float) -> float | None:
+def per_million(cost: float, tokens: float) -> float | None:
+    """Cost per million tokens.
+
+    Formula:     cost / tokens * 1,000,000
+    Parameters:  cost and tokens of the same time
+    Returns:     in the currency of the cost; None without tokens
+    Raises:      nothing
+    Holds when:  always.
+    References:  definition
+    """
     return cost / tokens * MILLION if tokens > 0 else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from pddplan import __version__
 from pddplan.report.bcr_parts import bullets, joined, title
-from pddplan.report.csv_costs import PricedPlan, costs_csv
+from pddplan.report.csv_costs import costs_csv, priced
 from pddplan.report.json_plan import outcome_json
 from pddplan.report.numbers import count, money, percent, plain_text, seconds, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
@@ -124,4 +124,4 @@ def fleet_json(fleet: SharedFleet) -> dict[str, Any]:
 
 def fleet_csv(fleet: SharedFleet) -> str:
     """Cost items of all workloads, in the columns of ``size --csv``."""
-    return costs_csv(PricedPlan(f"{t.name}: {t.outcome.plan.topology}", t.outcome) for t in fleet.tenants)
+    return costs_csv(priced(tenant.inputs, tenant.outcome) for tenant in fleet.tenants)

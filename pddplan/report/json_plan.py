@@ -20,6 +20,8 @@ from pddplan.errors import InfeasibleError
 from pddplan.files import write_atomically
 from pddplan.plan_file import SCHEMA, record
 from pddplan.records import to_plain
+from pddplan.report.decisions import rules_json
+from pddplan.report.numbers import exported
 from pddplan.report.verdict import chips_in, compare
 from pddplan.sizing import Inputs, Sizing
 
@@ -47,7 +49,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
         "remarks": list(sizing.remarks),
         "record": record(sizing.inputs, outcome.plan, objective=sizing.objective, limits=sizing.limits),
     }
-    return {key: finite(value) for key, value in data.items()}
+    return {key: finite(value, exact=key == "record") for key, value in data.items()}
 
 
 def outcome_json(outcome: Outcome, inputs: Inputs) -> dict[str, Any]:
@@ -120,6 +122,7 @@ def outcome_json(outcome: Outcome, inputs: Inputs) -> dict[str, Any]:
             }
             for path in plan.paths
         ],
+        "rules": rules_json(plan, inputs.workload),
         "ttft_s": _percentiles(outcome.ttft),
         "e2e_s": _percentiles(outcome.e2e),
         "by_class": {
@@ -211,10 +214,10 @@ def _percentiles(values: Percentiles | None) -> dict[str, float] | None:
     return None if values is None else {"p50": values.p50, "p90": values.p90, "p99": values.p99, "mean": values.mean}
 
 
-def finite(value: Any) -> Any:
-    """Replace numbers that JSON does not know by null; -0.0 by 0."""
+def finite(value: Any, *, exact: bool = False) -> Any:
+    """Replace numbers that JSON does not know by null, and -0.0 by 0; numbers as files hold them, or ``exact`` ones."""
     if isinstance(value, float):
-        return value + 0.0 if math.isfinite(value) else None
+        return None if not math.isfinite(value) else value + 0.0 if exact else exported(value)
     if isinstance(value, Mapping):
-        return {key: finite(item) for key, item in value.items()}
-    return [finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: finite(item, exact=exact) for key, item in value.items()}
+    return [finite(item, exact=exact) for item in value] if isinstance(value, (list, tuple)) else value

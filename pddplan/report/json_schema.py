@@ -150,6 +150,21 @@ _PLAN = {
         ),
         "Paths through the pools, with their share of requests and their time to first token.",
     ),
+    "rules": _about(
+        _list(
+            _object(
+                {
+                    "about": {"enum": ["relay", "odd traffic", "offload"]},
+                    "share": _about(_NUMBER, "Share of all requests that go this way."),
+                    "tokens": _about(_MAYBE_TEXT, "Which tokens decide; null = no single threshold does."),
+                    "at_least": _about(_MAYBE, "Requests from this many tokens on go this way."),
+                    "at_most_answer_tokens": _MAYBE,
+                    "matches": _about(_NUMBER, "Share of requests that the rule sends where the plan sends them."),
+                }
+            )
+        ),
+        "The routing as thresholds in tokens, where requests go different ways.",
+    ),
     "ttft_s": _about(_PERCENTILES, "From arrival to the first output token leaving the system; null = never."),
     "e2e_s": _about(_PERCENTILES, "From arrival to the last output token."),
     "by_class": _about(

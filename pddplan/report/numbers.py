@@ -7,6 +7,7 @@ import math
 from pddplan.units import MEGA, MS_PER_S
 
 SIGNIFICANT_DIGITS = 3
+EXPORTED_DIGITS = 12
 PERCENT = 100
 NO_TIME_S = 1e-9
 """Times below a nanosecond are none: what a formula leaves of a wait that never happens."""
@@ -31,6 +32,11 @@ def short(value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
     rounded = float(scientific)
     decimals = max(digits - 1 - magnitude, 0)
     return f"{rounded:,.{decimals}f}"
+
+
+def exported(value: float) -> float:
+    """A number as files hold it: without its last digits, which are the arithmetic's, and without minus zero."""
+    return float(f"{value:.{EXPORTED_DIGITS}g}") + 0.0
 
 
 def count(value: float) -> str:

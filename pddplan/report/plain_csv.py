@@ -1,12 +1,14 @@
-"""A plain table as CSV: a header, then rows; numbers in full, nothing for what is not known."""
+"""A plain table as CSV: a header, then rows; numbers as files hold them, nothing for what is not known."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Sequence
 
 from pddplan.report.csv_costs import safe_text
+from pddplan.report.numbers import exported
 
 
 def plain_csv(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:
@@ -24,4 +26,6 @@ def _cell(value: str | float | None) -> str:
         return ""
     if isinstance(value, str):
         return safe_text(value)
-    return repr(int(value)) if value == int(value) else repr(value)
+    if isinstance(value, int):
+        return str(value)
+    return repr(exported(value)).removesuffix(".0") if math.isfinite(value) else ""

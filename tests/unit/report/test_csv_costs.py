@@ -26,6 +26,20 @@ def test_rows_add_up_to_the_total_of_the_plan() -> None:
     assert {r["currency"] for r in rows} == {"USD"}
 
 
+def test_cost_per_million_tokens_adds_up_over_the_rows() -> None:
+    sizing = samples.sizing()
+    classes, rate = sizing.inputs.workload.classes, sizing.outcome.plan.rate_rps
+    seconds = sizing.inputs.sites.finance.hours_per_month * 3600
+    answer = rate * seconds * classes.mean(classes.output_tokens)
+    tokens = answer + rate * seconds * classes.mean(classes.input_tokens)
+    rows = list(csv.DictReader(io.StringIO(costs_csv(priced_plans(sizing)))))
+    total = sizing.outcome.cost.monthly_total
+    assert sum(float(r["cost_per_mtok"]) for r in rows) == pytest.approx(1e6 * total / tokens)
+    assert sum(float(r["cost_per_mtok_output"]) for r in rows) == pytest.approx(1e6 * total / answer)
+    unknown = next(csv.DictReader(io.StringIO(costs_csv([PricedPlan("by hand", sizing.outcome)]))))
+    assert unknown["cost_per_mtok"] == ""
+
+
 def test_comparison_rows_are_scenarios_of_their_own() -> None:
     rows = list(csv.DictReader(io.StringIO(costs_csv(priced_plans(samples.sizing(), comparison=True)))))
     assert [r["scenario"] for r in rows] == ["plan"] * 4 + ["baseline", "0 % hit rate"]
