@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,6 +30,10 @@ from pddplan.profiles.schema import read
 from pddplan.queueing import erlang_c, mix_moments
 from pddplan.queueing.flows import split_scv, superposed_scv
 from pddplan.records import to_plain
+from pddplan.report.csv_costs import costs_csv, priced_plans
+from pddplan.report.json_plan import plan_json
+from pddplan.report.numbers import exported
+from pddplan.report.plain_csv import plain_csv
 from pddplan.sizing import Inputs
 from tests import samples
 
@@ -207,6 +213,18 @@ def test_solved_plans_have_whole_instances(rate: float) -> None:
     for place, number in numbers(to_plain(sizing.outcome)):
         assert math.isfinite(number), place
         assert not (number == 0 and math.copysign(1.0, number) < 0), place
+    written = [costs_csv(priced_plans(sizing)), json.dumps({**plan_json(sizing), "record": None})]
+    for text in written:
+        assert not re.findall(r"\d\.\d*?(?:9{8,}|0{8,}[1-9])\d*|(?<![\w.])-0(?:\.0)?(?![\w.])|NaN|Infinity", text)
+
+
+@pytest.mark.parametrize("number", [0.1 + 0.2, 11621.599999999999, 7.9999999999999, 1e-300, 1.7e308, -0.0, 3.0])
+def test_files_hold_numbers_without_the_dust_of_arithmetic(number: float) -> None:
+    text = repr(exported(number))
+    assert len(text.split("e")[0].strip("-").replace(".", "")) <= 13
+    assert exported(number) == pytest.approx(number, rel=1e-11)
+    assert text != "-0.0"
+    assert plain_csv(["x"], [[number]]) == f"x\n{text.removesuffix('.0')}\n"
 
 
 @pytest.mark.parametrize("key", ["memory_bandwidth_gb_per_s", "memory_gb", "peak_bf16_dense_tflop_per_s"])
