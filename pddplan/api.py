@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
 from pddplan.questions import DEFAULT_WORKLOAD as DEFAULT_WORKLOAD
+from pddplan.questions import default_topology as default_topology
 from pddplan.questions import Given as Given
 from pddplan.questions import check_rate as check_rate
 from pddplan.questions import known_chip as known_chip
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 NOTABLE_PEAK = 1.05
 """Peaks up to this multiple of the mean need no remark."""
-DEFAULT_TOPOLOGY = "pdd"
 LINE_RANGE = (1e-6, 1e9)
 """Rates [Gbit/s] and sizes of KV [bytes per token] that a line is checked for."""
 COMPARISON_S = 10.0
@@ -69,7 +69,7 @@ def size(
     workload: str | Path | Workload | Inputs = DEFAULT_WORKLOAD,
     sites: str | Path | Sites | None = None,
     *,
-    topology: str = DEFAULT_TOPOLOGY,
+    topology: str | None = None,
     objective: str | None = None,
     budget_per_month: float | None = None,
     inventory: bool = False,
@@ -125,7 +125,7 @@ def size(
 def size_inputs(
     inputs: Inputs,
     *,
-    topology: str = DEFAULT_TOPOLOGY,
+    topology: str | None = None,
     objective: Objective | None = None,
     limits: Limits | None = None,
     nearness: Nearness | None = None,
@@ -137,6 +137,7 @@ def size_inputs(
     from pddplan.sizing import Sizing
 
     clock = clock or _Clock()
+    topology = topology or default_topology(inputs.sites)
     goal = objective or optimize.Objective(kind="cost", rate_rps=inputs.workload.arrival.rate_rps)
     bounds = limits or optimize.Limits()
     problem, shapes = problem_of(inputs), shapes_of(inputs)

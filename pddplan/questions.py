@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pddplan.profiles.latency_table import LatencyTable
     from pddplan.sizing import Inputs
 
+DEFAULT_TOPOLOGY = "pdd"
 DEFAULT_WORKLOAD = "agentic-64k"
 RATE_RANGE_RPS = (1e-4, 1e7)
 _SHAPE = r"TP[1-9]\d{0,3}(-PP[1-9]\d{0,3})?(-DP[1-9]\d{0,3})?(-EP[1-9]\d{0,3})?"
@@ -300,6 +301,11 @@ def settings_of(pairs: Sequence[str]) -> Settings:
             faults.add(f"{name} must be a number, got {text!r}", fix=f"write {name}={known[name]}", where="--set")
     faults.raise_if_any()
     return replace(Settings(), **given)  # type: ignore[arg-type]
+
+
+def default_topology(sites: Sites) -> str:
+    """Topology of a question that names none: split over sites where a line connects them, else any path there is."""
+    return DEFAULT_TOPOLOGY if sites.lines else "any"
 
 
 def known_chip(sites: Sites, chip: str) -> str:

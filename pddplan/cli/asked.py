@@ -96,7 +96,13 @@ class Asked:
 
         return Limits(time_limit_s=self.time_limit)
 
-    def plan(self, file: Path | None, *, topology: str) -> tuple[Inputs, Outcome]:
+    def topology(self, named: str | None, inputs: Inputs) -> str:
+        """The topology asked for, or what suits the sites."""
+        from pddplan import api
+
+        return named or api.default_topology(inputs.sites)
+
+    def plan(self, file: Path | None, *, topology: str | None) -> tuple[Inputs, Outcome]:
         """The records and the outcome of a plan: read from a plan file, or sized now."""
         from pddplan import api
 

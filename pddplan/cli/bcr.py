@@ -86,7 +86,7 @@ def compare(
 @asks()
 def curve(
     asked: Asked,
-    topology: TopologyOption = "pdd",
+    topology: TopologyOption = None,
     plan: PlanOption = None,
     cached_ratio: Annotated[
         float | None,
@@ -141,7 +141,7 @@ def curve(
 @asks()
 def sure(
     asked: Asked,
-    topology: TopologyOption = "pdd",
+    topology: TopologyOption = None,
     plan: PlanOption = None,
     baseline: Annotated[
         Path | None, typer.Option("--baseline", metavar="FILE", help="Plan to beat under the same draws.")

@@ -16,7 +16,7 @@ def growth(
     demand: Annotated[
         str, typer.Option("--demand", help="Requests per second in each quarter, separated by commas: 4,6,9,11.5.")
     ],
-    topology: TopologyOption = "pdd",
+    topology: TopologyOption = None,
 ) -> None:
     """A growing demand: what to add when, bought or rented, when to take a thicker line, and what it costs today.
 
@@ -29,14 +29,15 @@ def growth(
     from pddplan.studies.growth_path import growth_study
 
     rates = numbers_of(demand, "--demand")
-    found = growth_study(asked.inputs(), rates, topology=topology, limits=asked.limits())
+    inputs = asked.inputs()
+    found = growth_study(inputs, rates, topology=asked.topology(topology, inputs), limits=asked.limits())
     asked.show(found, text=bcr_growth.render, json=bcr_growth.growth_json, table=bcr_growth.growth_csv)
 
 
 @asks()
 def regret(
     asked: Asked,
-    topology: TopologyOption = "pdd",
+    topology: TopologyOption = None,
     scenario: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,7 +62,12 @@ def regret(
     scenarios = [parse_scenario(text) for text in scenario] if scenario else None
     inputs, outcome = asked.plan(None, topology=topology)
     found = regret_study(
-        inputs, outcome, topology=topology, scenarios=scenarios, carried=carried, limits=asked.limits()
+        inputs,
+        outcome,
+        topology=asked.topology(topology, inputs),
+        scenarios=scenarios,
+        carried=carried,
+        limits=asked.limits(),
     )
     asked.show(found, text=bcr_regret.render, json=bcr_regret.regret_json, table=bcr_regret.regret_csv)
 
@@ -92,7 +98,7 @@ def fleet(
 @asks()
 def reserve(
     asked: Asked,
-    topology: TopologyOption = "pdd",
+    topology: TopologyOption = None,
     profile: Annotated[
         str | None, typer.Option("--profile", help="24 factors on the rate, one per hour, instead of the workload's.")
     ] = None,
@@ -108,5 +114,6 @@ def reserve(
     from pddplan.studies.daily import daily_study
 
     factors = None if profile is None else numbers_of(profile, "--profile")
-    found = daily_study(asked.inputs(), topology=topology, profile=factors, limits=asked.limits())
+    inputs = asked.inputs()
+    found = daily_study(inputs, topology=asked.topology(topology, inputs), profile=factors, limits=asked.limits())
     asked.show(found, text=bcr_reserve.render, json=bcr_reserve.reserve_json, table=bcr_reserve.reserve_csv)

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from pddplan.domain.token_price import TokenPrice
     from pddplan.sizing import Inputs
 
-TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Topology to size, unless --plan is given.")]
+TopologyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--topology", "-t", help="Topology to size (unless --plan is given); without it pdd, or any without lines."
+    ),
+]
 PlanOption = Annotated[
     Path | None, typer.Option("--plan", metavar="FILE", help="Take this plan (from size --out) instead of sizing.")
 ]

@@ -26,7 +26,10 @@ def pareto(
     points: Annotated[int, typer.Option("--points", help="Promises to size for between loosest and tightest.")] = 8,
     workload: options.WorkloadOption = "agentic-64k",
     sites: options.SitesOption = None,
-    topology: Annotated[str, typer.Option("--topology", "-t", help="Paths that may be used.")] = "pdd",
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", "-t", help="Paths that may be used; without it pdd, or any without lines."),
+    ] = None,
     rps: options.RpsOption = None,
     ttft_p90: options.TtftP90Option = None,
     ttft_p99: options.TtftP99Option = None,
@@ -41,7 +44,7 @@ def pareto(
 ) -> None:
     """Print plans of which none is better than another in both cost and latency; the other promises hold for all."""
     from pddplan.optimize import Limits
-    from pddplan.questions import load_inputs
+    from pddplan.questions import default_topology, load_inputs
     from pddplan.studies.pareto import front
     from pddplan.units import MS_PER_S
 
@@ -56,7 +59,9 @@ def pareto(
             link_gbps=link,
         )
         limits = Limits(time_limit_s=time_limit, max_nodes=60)
-        found = front(inputs, x=x, y=y, topology=topology, limits=limits, points=points)
+        found = front(
+            inputs, x=x, y=y, topology=topology or default_topology(inputs.sites), limits=limits, points=points
+        )
     if csv is not None:
         from pddplan.files import write_atomically
         from pddplan.report.front import front_csv

@@ -32,13 +32,14 @@ Examples:
 def size(
     asked: Asked,
     topology: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--topology",
             "-t",
-            help="Paths that may be used: colocated, pd, pd-hetero, cross-dc, cross-dc-drc, pdd, prfaas or any.",
+            help="Paths that may be used: colocated, pd, pd-hetero, cross-dc, cross-dc-drc, pdd, prfaas or any. "
+            "Without it pdd where a line connects sites, else any.",
         ),
-    ] = "pdd",
+    ] = None,
     objective: Annotated[
         str | None,
         typer.Option(

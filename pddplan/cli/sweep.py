@@ -43,7 +43,12 @@ def sweep(
     ] = False,
     workload: options.WorkloadOption = "agentic-64k",
     sites: options.SitesOption = None,
-    topology: Annotated[str, typer.Option("--topology", "-t", help="Topology, where it does not vary.")] = "pdd",
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology", "-t", help="Topology, where it does not vary; without it pdd, or any without lines."
+        ),
+    ] = None,
     objective: Annotated[
         str, typer.Option("--objective", help="cost: least money for the whole rate. bcr: choose the rate too.")
     ] = "cost",
@@ -66,7 +71,7 @@ def sweep(
 ) -> None:
     """Size the workload for every combination of values; one tidy row each. A point without a plan is a row too."""
     from pddplan.optimize import Limits
-    from pddplan.questions import load_inputs
+    from pddplan.questions import default_topology, load_inputs
     from pddplan.studies import sweep as study
     from pddplan.studies import sweep_file
     from pddplan.units import MS_PER_S
@@ -92,7 +97,7 @@ def sweep(
             inputs,
             axes,
             open_points,
-            topology=topology,
+            topology=topology or default_topology(inputs.sites),
             objective=objective,
             limits=Limits(time_limit_s=time_limit, max_nodes=200),
             jobs=jobs,

@@ -51,6 +51,16 @@ class Kind(Enum):
         return self.value[1]
 
 
+LISTED_BY = {
+    Kind.CHIP: "pddplan hardware list",
+    Kind.LLM: "pddplan model list",
+    Kind.WORKLOAD: "pddplan workload list",
+    Kind.SITES: "pddplan sites list",
+}
+MOST_LISTED = 12
+"""More names than this are not spelled out in a message: the command that lists them is."""
+
+
 def bundled_root() -> Path:
     """Folder that holds ``hardware_profiles`` and ``workloads``."""
     package = Path(__file__).resolve().parent.parent
@@ -111,13 +121,18 @@ def find(kind: Kind, name: str | Path) -> Path:
     aliases = _aliases(files.values())
     if wanted in aliases:
         return aliases[wanted]
-    known = ", ".join(sorted(files)) or "none"
-    raise InputError(
-        Problem(
-            what=f"unknown {kind.word} {text!r}{did_you_mean(wanted, [*files, *aliases])}",
-            fix=f"use one of: {known}; or give the path of a YAML file",
+    what = f"unknown {kind.word} {text!r}{did_you_mean(wanted, [*files, *aliases])}"
+    if kind is Kind.WORKLOAD and home_path(text).is_file():
+        raise InputError(
+            Problem(
+                what=f"{text!r} is no workload: those are YAML files",
+                fix=f"if it is a trace: pddplan workload import {text} --model MODEL --out workload.yaml",
+            )
         )
-    )
+    known = ", ".join(sorted(files)) or "none"
+    if len(files) > MOST_LISTED and kind in LISTED_BY:
+        raise InputError(Problem(what=what, fix=f"see {LISTED_BY[kind]}; or give the path of a YAML file"))
+    raise InputError(Problem(what=what, fix=f"use one of: {known}; or give the path of a YAML file"))
 
 
 def is_path(name: str) -> bool:

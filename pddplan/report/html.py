@@ -22,6 +22,7 @@ from pddplan.report.page_charts import Spot
 from pddplan.report.proof import proof
 from pddplan.report.verdict import (
     chips_in,
+    chips_words,
     compare,
     is_aggregated,
     next_step,
@@ -84,7 +85,7 @@ def head(sizing: Sizing) -> str:
     kept = outcome.keeps_promises
     within = "within all promises" if promises_made(sizing) else "with no promise to keep"
     words = (
-        f"{count(chips_in(outcome))} chips serve {short(outcome.plan.rate_rps)} requests per second {within}"
+        f"{chips_words(outcome, 'serve')} {short(outcome.plan.rate_rps)} requests per second {within}"
         if kept
         else "Promises broken: " + ", ".join(v.limit for v in outcome.violations)
     )

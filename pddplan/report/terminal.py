@@ -15,6 +15,7 @@ from pddplan.report.proof import proof
 from pddplan.report.text_table import MAX_WIDTH, MIN_WIDTH, Column, Paint, paragraph, table
 from pddplan.report.verdict import (
     chips_in,
+    chips_words,
     compare,
     cost_of_line,
     cost_of_pool,
@@ -73,11 +74,11 @@ def _verdict(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     served = f"{short(outcome.plan.rate_rps)} req/s"
     if outcome.keeps_promises:
         within = "within all promises" if promises_made(sizing) else "with no promise to keep"
-        what = f"PLAN ({outcome.plan.topology}): {count(chips_in(outcome))} chips serve {served} {within}"
+        what = f"PLAN ({outcome.plan.topology}): {chips_words(outcome, 'serve')} {served} {within}"
         lines += [paint.bold(line) for line in paragraph(f"{what}, for {total} a month.", width=width)]
     else:
         broken = ", ".join(v.limit for v in outcome.violations)
-        what = f"PROMISES BROKEN ({broken}): {count(chips_in(outcome))} chips at {served}, for {total} a month."
+        what = f"PROMISES BROKEN ({broken}): {chips_words(outcome)} at {served}, for {total} a month."
         lines += [paint.bad(line) for line in paragraph(what, width=width)]
     bcr = f"BCR {short(outcome.bcr)} req/s per 1,000 {currency} a month"
     tone = paint.good if _wins(sizing) else paint.warn
@@ -101,7 +102,7 @@ def _against(sizing: Sizing) -> str:
     difference = compare(outcome, base)
     if is_aggregated(outcome):
         return "; it is an aggregated plan: no split that was looked at pays here."
-    shown = f"aggregated baseline ({count(chips_in(base))} chips, {money(base.cost.monthly_total, base.cost.currency)})"
+    shown = f"aggregated baseline ({chips_words(base)}, {money(base.cost.monthly_total, base.cost.currency)})"
     if difference is None:
         return f"; the {shown} serves nothing within the promises."
     if difference.ties:
@@ -346,7 +347,7 @@ def _cold(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     if cold is not None:
         factor = cold.cost.monthly_total / sizing.outcome.cost.monthly_total if sizing.outcome.cost.monthly_total else 0
         text = (
-            f"{count(chips_in(cold))} chips for {money(cold.cost.monthly_total, cold.cost.currency)} a month "
+            f"{chips_words(cold)} for {money(cold.cost.monthly_total, cold.cost.currency)} a month "
             f"({short(factor)} times the cost) for the same rate and promises"
         )
         return lines + paragraph(text, width=width, indent="  ")

@@ -129,6 +129,14 @@ def chips_in(outcome: Outcome, *roles: Role) -> int:
     return sum(pool.chips for pool in outcome.plan.pools if not roles or pool.role in roles)
 
 
+def chips_words(outcome: Outcome, verb: str = "") -> str:
+    """The count with its noun, and a verb that agrees: ``80 chips serve``, ``1 chip serves``."""
+    chips = chips_in(outcome)
+    if chips == 1:
+        return f"1 chip {verb}s" if verb else "1 chip"
+    return f"{count(chips)} chips {verb}".rstrip()
+
+
 def fleet_words(outcome: Outcome) -> str:
     """Pools and lines in a line: ``48 h100-sxm P at a, 32 h200-sxm MD at b, 1 x 10 Gbit/s on a-b``."""
     pools = [f"{count(pool.chips)} {pool.chip} {pool.role} at {pool.site}" for pool in outcome.plan.pools if pool.chips]
