@@ -136,6 +136,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "afmoe": Family(pattern="afmoe", kv_heads_default=True, gate="value"),
         "apertus": Family(gated=False, kv_heads_default=True),
         "arcee": Family(gated=False, kv_heads_default=True),
+        "arctic": Family(kv_heads_default=True, narrow_experts=False),
         "aria_text": Family(kv_heads_default=True, narrow_experts=False),
         "axk1": _MLA,
         "baichuan": _LLAMA,

@@ -37,6 +37,7 @@ _DENSE_WIDTH = (
     "ffn_hidden_size",
     "ffn_dim",
 )
+_STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", "moe_layer_frequency")
 
 
 def feed_forwards(fields: Fields, family: Family, layers: int, *, hidden: int) -> list[FeedForward]:
@@ -52,9 +53,9 @@ def feed_forwards(fields: Fields, family: Family, layers: int, *, hidden: int) -
     top_k, width = _top_k(fields, layers), _expert_widths(fields, family, layers)
     shared = _shared_widths(fields, family, layers, width=width)
     plain = dense_feed_forward(fields, family, hidden=hidden) if not all(sparse) else None
-    # a dense feed-forward beside the experts: Gemma 4, Grok 2
+    # a dense feed-forward beside the experts: Gemma 4, Grok 2; Arctic's is as wide as the stream
     both = fields.flag("enable_moe_block", "residual_moe")
-    beside = _dense_width(fields, hidden, family) if both else 0
+    beside = hidden if fields.flag("parallel_attn_mlp_res") else _dense_width(fields, hidden, family) if both else 0
     latent = fields.count("moe_latent_size", "routed_expert_hidden_size", default=0, least=0) or None
     bias = family.qkv_bias and not family.narrow_experts  # gpt-oss: experts have biases too
     for i in range(layers):
@@ -119,7 +120,7 @@ def sparse_layers(fields: Fields, layers: int) -> list[bool]:
         return [i in chosen for i in range(layers)]
     every = fields.as_count("moe_layer_freq", freq) if freq is not None else 1
     first = fields.count("first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped", default=0, least=0)
-    step = fields.count("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", default=1)
+    step = fields.count(*_STEP, default=1)
     begin = fields.raw("moe_layer_start_index")
     start = 0 if begin is None else fields.as_count("moe_layer_start_index", _one(begin), least=0)
     end = fields.raw("moe_layer_end_index")

@@ -32,7 +32,7 @@ SHAPING_KEYS = frozenset(
         "zero_expert_num", "global_head_dim", "swa_num_key_value_heads", "cla_share_factor", "use_cla",
         "cross_attention_layers", "block_configs", "is_encoder_decoder", "conv_L_cache", "rwkv_head_size",
         "share_q_dim", "num_attention_heads_per_layer", "residual_moe", "enable_moe_block", "gated_norm_rank",
-        "adapter_rank",
+        "adapter_rank", "parallel_attn_mlp_res",
     }
 )  # fmt: skip
 """Keys that change size or work. If one is set and no rule of the family reads it, the config is refused."""

@@ -310,6 +310,14 @@ CLOSE: dict[str, tuple[dict[str, Any], float, float | None]] = {
         131.6 * B,
         36 * B,
     ),
+    "arctic": (
+        sizes(
+            "arctic", 7168, 4864, 35, 56, 8, 32000, num_local_experts=128, num_experts_per_tok=2, moe_layer_frequency=1,
+            parallel_attn_mlp_res=True, use_residual=True, sliding_window=None, quantization=None, **UNTIED,
+        ),
+        480 * B,
+        17 * B,
+    ),
     "seed-oss-36b": (sizes("seed_oss", 5120, 27648, 64, 80, 8, 155136, head_dim=128, **UNTIED), 36.15 * B, None),
     "smollm3-3b": (sizes("smollm3", 2048, 11008, 36, 16, 4, 128256), 3.08 * B, None),
     "exaone-4-32b": (
