@@ -27,6 +27,8 @@ from pddplan.profiles import yaml_source
 
 ENVIRONMENT_VARIABLE = "PDDPLAN_PROFILES"
 _SUFFIXES = (".yaml", ".yml")
+_TRACES = (".jsonl", ".csv", ".tsv", ".parquet", ".gz", ".zst")
+"""Endings of traces; no workload is called like that."""
 _user_dirs: ContextVar[tuple[Path, ...]] = ContextVar("pddplan_profile_dirs", default=())
 
 
@@ -113,6 +115,8 @@ def find(kind: Kind, name: str | Path) -> Path:
     """
     text = str(name)
     if is_path(text):
+        if kind is Kind.WORKLOAD and text.lower().endswith(_TRACES) and home_path(text).is_file():
+            raise _no_workload(text)
         return home_path(text)
     wanted = canonical(text)
     files = _files(kind)
@@ -123,16 +127,21 @@ def find(kind: Kind, name: str | Path) -> Path:
         return aliases[wanted]
     what = f"unknown {kind.word} {text!r}{did_you_mean(wanted, [*files, *aliases])}"
     if kind is Kind.WORKLOAD and home_path(text).is_file():
-        raise InputError(
-            Problem(
-                what=f"{text!r} is no workload: those are YAML files",
-                fix=f"if it is a trace: pddplan workload import {text} --model MODEL --out workload.yaml",
-            )
-        )
+        raise _no_workload(text)
     known = ", ".join(sorted(files)) or "none"
     if len(files) > MOST_LISTED and kind in LISTED_BY:
         raise InputError(Problem(what=what, fix=f"see {LISTED_BY[kind]}; or give the path of a YAML file"))
     raise InputError(Problem(what=what, fix=f"use one of: {known}; or give the path of a YAML file"))
+
+
+def _no_workload(name: str) -> InputError:
+    """That a file is something else than a workload, most likely a trace."""
+    return InputError(
+        Problem(
+            what=f"{name!r} is no workload: those are YAML files",
+            fix=f"if it is a trace: pddplan workload import {name} --model MODEL --out workload.yaml",
+        )
+    )
 
 
 def is_path(name: str) -> bool:

@@ -257,7 +257,7 @@ def import_summary(imported: Imported, *, out: str) -> list[str]:
         f"{imported.fit.worst_relative_error:.2%} ({imported.fit.where})"
     )
     if workload.promises.ttft() == {}:
-        lines.append("  no promises given: size will need --ttft-p90 or --ttft-p99")
+        lines.append("  no promises given: add --ttft-p90, --ttft-p99, --tpot here or at size, else any latency will do")
     lines.append(f"wrote {out}")
     return lines
 

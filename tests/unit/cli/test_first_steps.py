@@ -37,7 +37,7 @@ def test_a_trace_in_place_of_a_workload_says_what_to_do(tmp_path: Path, capsys: 
     trace = tmp_path / "trace.jsonl"
     trace.write_text("{}\n")
     assert run(["size", "--workload", str(trace)]) == 2
-    assert "Traceback" not in capsys.readouterr().err
+    assert f"pddplan workload import {trace} --model MODEL" in capsys.readouterr().err
 
 
 def test_a_trace_named_alone_is_recognised(
