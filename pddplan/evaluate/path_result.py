@@ -20,6 +20,7 @@ from pddplan.paths.handover import Handover, extend_decode
 from pddplan.paths.latency import LatencySum
 from pddplan.paths.relay import Relay, relay
 from pddplan.paths.transfer import TransferStage, hidden_prefill_s, transfer_latency
+from pddplan.queueing.flows import burstiness, split_scv
 from pddplan.queueing.moments import Moments
 from pddplan.queueing.wait import Wait
 
@@ -113,12 +114,15 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
     if path.kind is PathKind.AGGREGATED:
         gap = np.full_like(output, problem.longest_mixed_step_s(plan.pool(path.prefill), point.cap_step_s))
         most = np.full_like(output, np.inf)
+        state, arrival = states.prefill[path.prefill], problem.workload.arrival
+        part = min(state.rate_rps / arrival.rate_rps, 1.0) / state.instances if arrival.rate_rps > 0 else 1.0
         spread = np.hypot(
             spread,
             interruption_spread_s(
                 after_first,
-                stop_rate_per_s=states.prefill[path.prefill].rate_rps / states.prefill[path.prefill].instances,
-                stop=states.prefill[path.prefill].stop,
+                stop_rate_per_s=state.rate_rps / state.instances,
+                stop=state.stop,
+                dispersion=split_scv(part, scv=burstiness(arrival, after_first)),
             ),
         )
     return PathResult(
@@ -150,18 +154,23 @@ def _spread_out(ttft: LatencySum, after_first_s: Array, spread_s: Array) -> Late
     return ttft.plus(after_first_s - varied, Wait((varied > 0).astype(float), varied))
 
 
-def interruption_spread_s(decode_s: Array, *, stop_rate_per_s: float, stop: Moments) -> Array:
+def interruption_spread_s(
+    decode_s: Array, *, stop_rate_per_s: float, stop: Moments, dispersion: Array | float = 1.0
+) -> Array:
     """How far the decoding time of a request spreads because prefills of others stop it at random.
 
-    Formula:     sd = min(sqrt(v D E[p^2]), v D E[p]),  v = prefills per second on the instance, D decoding time
+    Formula:     sd = min(sqrt(v D (E[p^2] + (I - 1) E[p]^2)), v D E[p]),  v = prefills per second on the instance,
+                 D decoding time
     Parameters:  decode_s D with the mean interruption in it, shape (classes,) [s]; stop_rate_per_s v;
-                 stop: moments of p
+                 stop: moments of p; dispersion I of the instance's arrivals over D
     Returns:     shape (classes,) [s], at most the mean interruption
     Raises:      nothing
-    Holds when:  interruptions are independent (compound Poisson); read as the mean and spread of an exponential part.
+    Holds when:  lengths of interruptions are independent (compound process); read as the mean and spread of an
+                 exponential part.
     References:  ross2014, chapter 5
     """
-    spread = np.sqrt(stop_rate_per_s * decode_s * stop.second)
+    each = np.maximum(stop.second + (np.asarray(dispersion) - 1.0) * stop.mean**2, 0.0)
+    spread = np.sqrt(stop_rate_per_s * decode_s * each)
     return np.asarray(np.minimum(spread, stop_rate_per_s * decode_s * stop.mean))
 
 

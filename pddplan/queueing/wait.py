@@ -93,7 +93,7 @@ class Wait:
 
 def _over(x: Array, mean: Array) -> Array:
     """x / mean; infinity where the mean is zero and x is not."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = x / mean
     return np.asarray(np.where(np.isnan(ratio), 0.0, ratio))
 

@@ -83,6 +83,13 @@ def test_the_quantile_inverts_the_distribution(servers: int, rho: float, service
             assert float(got.beyond(time_s)) == pytest.approx(1 - quantile, rel=1e-4)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_quantile_out_of_reach_of_floats_is_found_in_silence() -> None:
+    """With two phases of very different length the search starts where nothing is left to fall."""
+    steep = Wait(np.array([0.5, 1.0, 1e-300]), np.array([1e-9, 1e300, 5.0]), np.array([0.5, 0.5, 0.3]), 1e-12)
+    assert np.isfinite(steep.quantile_s(np.array([[0.5], [0.9], [0.99]]))).all()
+
+
 @given(servers=servers_, rho=st.floats(0.05, 0.9), service_scv=scvs, arrival_scv=scvs)
 def test_more_load_never_waits_less(servers: int, rho: float, service_scv: float, arrival_scv: float) -> None:
     low = wait(servers, rho, service_scv=service_scv, arrival_scv=arrival_scv)
