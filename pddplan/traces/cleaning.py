@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -17,9 +18,10 @@ from pddplan.traces.trace import COLUMNS, Trace
 from pddplan.units import SECONDS_PER_DAY
 
 MAX_SKIP_FRACTION = 0.01
-"""Default share of rows that may be left out before the file is refused."""
+"""Default share of rows that may be left out before the file is refused, rounded to whole rows."""
 LARGEST_TOKENS = 1e8
 SHOWN_PROBLEMS = 5
+UNREADABLE_TIME = "the time cannot be read (numbers, or calendar times such as 2026-04-23T17:36:21.5Z, can)"
 PROBE_TOKENS = 16
 COMMON_BLOCK_TOKENS = (512, 64, 16, 128, 256, 32, 1024, 2048)
 """Tried in this order when the format does not say."""
@@ -107,7 +109,8 @@ class Cleaner:
         file_format: str,
         how_recognised: str,
         notes: tuple[str, ...] = (),
-        time_unit: str = "s",
+        time_unit: str = "auto",
+        usual_unit: str = "auto",
         integers_are_ms: bool = False,
         calendar_time: bool = False,
         drawn_times: str | None = None,
@@ -129,9 +132,12 @@ class Cleaner:
         unit, start, has_time = "s", None, self._has["time"]
         if has_time:
             unit, why = resolve_unit(
-                self._times, wanted="iso" if calendar_time else time_unit, integers_are_ms=integers_are_ms
+                self._times,
+                wanted="iso" if calendar_time else time_unit,
+                usual=usual_unit,
+                integers_are_ms=integers_are_ms,
             )
-            if time_unit == "auto" and not calendar_time:
+            if time_unit == "auto" and not calendar_time and drawn_times is None:
                 notes = (*notes, f"times read as {unit} ({why}); --time-unit overrules")
             self._check_span(unit)
             if self._times.backwards:
@@ -173,15 +179,22 @@ class Cleaner:
     def _check_time(self, rows: Rows, keep: Flags) -> None:
         if rows.time_s is not None:
             bad = ~np.isfinite(rows.time_s)
-            self._refuse_all(rows, keep, bad, "the time cannot be read", None, reason="bad time")
+            self._refuse_all(rows, keep, bad, UNREADABLE_TIME, None, reason="bad time")
 
     def _check_blocks(self, rows: Rows, keep: Flags) -> None:
         if rows.offsets is None:
             return
         lengths = np.diff(rows.offsets)
         if self.block_tokens is None:
-            self.block_tokens = self._guess_block(rows, keep, lengths)
-        size = self.block_tokens
+            if not keep.any():
+                return
+            if lengths.any():
+                self.block_tokens = self._guess_block(rows, keep, lengths)
+        size = self.block_tokens or 1
+        if self._store is None and not lengths.any() and (rows.input_tokens[keep] >= size).any():
+            self.oddities["empty lists of block ids (of no use)"] += rows.count
+            rows.offsets = rows.ids = None
+            return
         with np.errstate(invalid="ignore"):
             whole, part = np.floor(rows.input_tokens / size), np.ceil(rows.input_tokens / size)
         bad = (lengths != whole) & (lengths != part)
@@ -251,7 +264,7 @@ class Cleaner:
 
     def _check_share(self) -> None:
         skipped = sum(self.skipped.values())
-        if self.rows_seen and skipped > self.max_skip_fraction * self.rows_seen:
+        if skipped > math.floor(self.max_skip_fraction * self.rows_seen + 0.5):
             listed = "; ".join(f"{reason}: {count:,}" for reason, count in self.skipped.items() if count)
             summary = Problem(
                 what=f"{skipped:,} of {self.rows_seen:,} rows cannot be used ({listed}), "

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+from pddplan.traces.json_rows import Objects
+from pddplan.traces.rows import BadRow
 
 SPANS, SCOPES = ("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans")
 
@@ -18,12 +21,10 @@ def flattened(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [_with_attributes(span) for span in spans if isinstance(span, Mapping)]
 
 
-def each_flattened(
-    objects: Iterator[tuple[int, Mapping[str, Any] | str]],
-) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """The same for objects with their lines; texts say what is wrong with a line and pass."""
+def each_flattened(objects: Objects) -> Objects:
+    """The same for objects with their lines."""
     for line, row in objects:
-        if isinstance(row, str):
+        if isinstance(row, BadRow):
             yield line, row
         else:
             yield from ((line, span) for span in flattened(row))

@@ -143,7 +143,7 @@ def _arrival(
             raise InputError(
                 Problem(
                     what="has no usable arrival times, so the rate cannot be known from it",
-                    fix="state the rate to plan for: --scale-to-rps 5",
+                    fix="state the rate to plan for: --scale-to-rps 5, or name its column: --columns time=NAME",
                     where=trace.file,
                 )
             )

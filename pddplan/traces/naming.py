@@ -73,6 +73,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     ),
     "written": ("cache_creation_input_tokens", "cache_write_input_tokens", "cache_write_input_token_count"),
     "status": ("status",),
+    "lane": ("role",),
 }
 """Names (lower case, words joined by underscores) that are taken when no column map says otherwise."""
 ROLE_OF = {name: role for role, names in SYNONYMS.items() for name in names}

@@ -116,7 +116,8 @@ def read_source(source: Source, options: ReadOptions) -> Trace:
         file_format=found.format,
         how_recognised=found.why,
         notes=notes,
-        time_unit=options.time_unit or plan.time_unit,
+        time_unit=options.time_unit or "auto",
+        usual_unit=plan.time_unit,
         integers_are_ms=plan.integers_are_ms,
         calendar_time=plan.calendar(),
         drawn_times=plan.drawn_times,
@@ -125,14 +126,15 @@ def read_source(source: Source, options: ReadOptions) -> Trace:
 
 def _plan(source: Source, found: Recognised, options: ReadOptions) -> Plan:
     if found.format == formats.WEKA:
+        block_tokens = options.block_tokens or session_readers.weka_block_tokens(source)
         return Plan(
-            rows=session_readers.weka_rows(source, found),
+            rows=session_readers.weka_rows(source, found, block_tokens=block_tokens),
             time_unit="s",
-            block_tokens=session_readers.WEKA_BLOCK_TOKENS,
+            block_tokens=block_tokens,
             drawn_times=session_readers.HOW_STARTS_ARE_DRAWN,
         )
     if found.format == formats.TRACELAB_ROUNDS:
-        rows = session_readers.tracelab_rows(source, block_bytes=options.block_bytes)
+        rows = session_readers.tracelab_rows(source, found, block_bytes=options.block_bytes)
         return Plan(rows=rows, time_unit="s", calendar=lambda: True)
     from pddplan.traces.table_reader import TableReader
 

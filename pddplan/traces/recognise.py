@@ -231,11 +231,21 @@ def _csv(text: bytes, *, name: str) -> Recognised:
 
 
 def _known_table(found: Recognised) -> Recognised:
-    for table in TABLE_FORMATS:
+    for table in (*TABLE_FORMATS, *(_as_spelt(table, found.columns) for table in TABLE_FORMATS)):
         if table.matches(found.columns):
             why = f"columns {', '.join(table.columns.values())}"
             return replace(found, format=table.id, why=why, table=_with_synonyms(table, found.columns))
     return found
+
+
+def _as_spelt(table: TableFormat, columns: Sequence[str]) -> TableFormat:
+    """The format with its columns as this file spells them: in other case, or with underscores for blanks."""
+    spelt = {column.lower().replace(" ", "_"): column for column in columns}
+
+    def names(roles: Mapping[str, str]) -> dict[str, str]:
+        return {role: spelt.get(name.lower().replace(" ", "_"), name) for role, name in roles.items()}
+
+    return replace(table, columns=names(table.columns), optional=names(table.optional))
 
 
 def _with_synonyms(table: TableFormat, columns: Sequence[str]) -> TableFormat:

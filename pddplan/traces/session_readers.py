@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pddplan.errors import InputError, Problem
+from pddplan.traces.json_rows import Objects, json_objects, number_of, whole_json
 from pddplan.traces.keys import Names, prints_of
 from pddplan.traces.recognise import Recognised
 from pddplan.traces.rows import BadRow, Rows
-from pddplan.traces.source import Source
-from pddplan.traces.table_reader import json_objects
+from pddplan.traces.source import BLOCK_BYTES, Source
+from pddplan.traces.table_reader import short_text
 from pddplan.traces.times import parse_times
 from pddplan.units import MIB
 
@@ -27,6 +27,8 @@ HOW_STARTS_ARE_DRAWN = (
     "arrival rate is not measured, state yours with --scale-to-rps"
 )
 WEKA_BLOCK_TOKENS = 64
+"""Of sessions that do not say how many tokens a block holds."""
+_BLOCK_SIZE = re.compile(rb'"block_size"\s*:\s*(\d{1,7})\b')
 LARGEST_OBJECT_BYTES = 512 * MIB
 DEEPEST_NESTING = 16
 LARGEST_LOCAL_ID = 2**40
@@ -45,17 +47,27 @@ class SessionStarts:
         return start
 
 
-def weka_rows(source: Source, found: Recognised) -> Iterator[Rows]:
+def weka_block_tokens(source: Source) -> int:
+    """Tokens per block, as the first session says."""
+    found = _BLOCK_SIZE.search(source.head())
+    return max(int(found[1]), 1) if found else WEKA_BLOCK_TOKENS
+
+
+def weka_rows(source: Source, found: Recognised, *, block_tokens: int) -> Iterator[Rows]:
     """Requests of coding-agent sessions, sub-agents included.
 
     Block ids are local to a session, so each session gets a range of its own. Requests of a sub-agent run from
     the sub-agent's own start. A sub-agent counts as a conversation of its own.
     """
     starts, conversations, next_id = SessionStarts(), itertools.count(), 0
-    for line, session in _sessions(source, found):
+    for line, session in itertools.chain.from_iterable(_objects(source, found)):
         batch = _SessionBatch(line, next_id)
-        if isinstance(session, str):
-            yield batch.rows([BadRow(line, session)])
+        if isinstance(session, BadRow):
+            yield batch.rows([session])
+            continue
+        if session.get("block_size", block_tokens) != block_tokens:
+            what = f"its blocks hold {short_text(session.get('block_size'))} tokens, those of the first {block_tokens}"
+            yield batch.rows([BadRow(line, what)])
             continue
         if session.get("hash_id_scope", "local") != "local":
             batch.base = 0
@@ -69,20 +81,20 @@ def weka_rows(source: Source, found: Recognised) -> Iterator[Rows]:
         yield batch.rows(bad)
 
 
-def tracelab_rows(source: Source, *, block_bytes: int) -> Iterator[Rows]:
+def tracelab_rows(source: Source, found: Recognised, *, block_bytes: int) -> Iterator[Rows]:
     """LLM rounds with cache reads as the provider reported them."""
     sessions = Names()
-    for block in source.blocks(block_bytes=block_bytes):
+    for objects in _objects(source, found, block_bytes=block_bytes):
         lines: list[int] = []
         bad: list[BadRow] = []
         values: list[tuple[float, float, float]] = []
         names: list[Any] = []
         times: list[str | None] = []
-        for line, row in json_objects(block):
-            if isinstance(row, str):
-                bad.append(BadRow(line, row))
+        for line, row in objects:
+            if isinstance(row, BadRow):
+                bad.append(row)
                 continue
-            numbers = tuple(_number(row.get(key)) for key in ("input_tokens_total", "output_tokens", "prefix_tokens"))
+            numbers = tuple(number_of(row.get(key)) for key in ("input_tokens_total", "output_tokens", "prefix_tokens"))
             time = _first_time(row.get("timing_events"))
             if any(math.isnan(n) for n in numbers) or time is None:
                 bad.append(BadRow(line, "input_tokens_total, output_tokens, prefix_tokens or timing_events is missing"))
@@ -122,7 +134,7 @@ class _SessionBatch:
             if not isinstance(request, Mapping):
                 bad.append(BadRow(self.line, f"{where} is not an object"))
                 continue
-            time = _number(request.get("t"))
+            time = number_of(request.get("t"))
             if "agent_id" in request or "requests" in request:
                 inner = request.get("requests")
                 if isinstance(inner, list) and depth < DEEPEST_NESTING and not math.isnan(time):
@@ -137,7 +149,7 @@ class _SessionBatch:
             elif not isinstance(ids, list) or not all(type(i) is int and 0 <= i < LARGEST_LOCAL_ID for i in ids):
                 bad.append(BadRow(self.line, f"{where}: hash_ids must be a list of whole numbers"))
             else:
-                self.numbers.append((start_s + time, _number(request.get("in")), _number(request.get("out"))))
+                self.numbers.append((start_s + time, number_of(request.get("in")), number_of(request.get("out"))))
                 self.conversation.append(conversation)
                 self.ids.append(ids)
                 self.top = max(self.top, self.base + max(ids, default=0) + 1)
@@ -159,22 +171,13 @@ class _SessionBatch:
         )
 
 
-def _sessions(source: Source, found: Recognised) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    if found.container == "jsonl":
-        for block in source.blocks():
-            yield from json_objects(block)
+def _objects(source: Source, found: Recognised, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Objects]:
+    """Objects of the file, block by block."""
+    if found.container == "json":
+        yield whole_json(source, limit=LARGEST_OBJECT_BYTES)
         return
-    data = source.read_all(limit=LARGEST_OBJECT_BYTES)
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
-        raise InputError(
-            Problem(what="is not whole JSON (cut off?)", fix="check the end of the file", where=f"{source.name}:{line}")
-        ) from None
-    objects = value if isinstance(value, list) else [value]
-    for place, item in enumerate(objects, start=1):
-        yield place, item if isinstance(item, dict) else "is not a session object"
+    for block in source.blocks(block_bytes=block_bytes):
+        yield json_objects(block)
 
 
 def _first_time(events: Any) -> str | None:
@@ -183,12 +186,3 @@ def _first_time(events: Any) -> str | None:
         return None
     times = [event.get("timestamp") for event in events if isinstance(event, Mapping)]
     return min((time for time in times if isinstance(time, str)), default=None)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
 from pddplan.traces.events import each_flattened
 from pddplan.traces.formats import GENERIC, TableFormat
+from pddplan.traces.json_rows import Objects, bad_line, json_objects, number_of, whole_json
 from pddplan.traces.keys import UNKNOWN, KeyTable, Names, joined_prints, prints_of
 from pddplan.traces.parquet import ROWS_AT_ONCE, parquet_in_words, refuse_deadly, row_count
 from pddplan.traces.recognise import Recognised, pick
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 NUMBER_ROLES = ("input", "output", "hit", "appended", "written")
 FAILED_WORDS = frozenset({"failed", "failure", "error", "errored", "timeout", "cancelled", "canceled", "aborted"})
 LARGEST_ID = 2**63
+LARGEST_WHOLE_FLOAT = 2**53
 LARGEST_ARRAY_BYTES = 256 * MIB
 
 
@@ -57,8 +58,8 @@ class TableReader:
         match self.found.container:
             case "jsonl":
                 yield from self._json_rows()
-            case "json":
-                yield self._array_rows()
+            case "json":  # lines are counted by elements
+                yield self._slowly(self._objects(whole_json(self.source, limit=LARGEST_ARRAY_BYTES)))
             case "csv":
                 yield from self._csv_rows()
             case "parquet":
@@ -81,29 +82,22 @@ class TableReader:
         schema = self._json_schema()
         for block in self.source.blocks(block_bytes=self.block_bytes):
             if self.mixed or (nested and any("." in column for column in self.columns.values())):
-                yield self._slowly(block, each_flattened(json_objects(block)))
+                yield self._slowly(self._objects(json_objects(block)))
                 continue
             try:
                 frame = pl.read_ndjson(io.BytesIO(block.data), schema=schema)
             except (pl.exceptions.PolarsError, UnicodeDecodeError, OverflowError, ValueError):
-                yield self._slowly(block, json_objects(block))
+                yield self._slowly(self._objects(json_objects(block)))
                 continue
             lines = _line_numbers(block, frame.height)
-            yield self._from_frame(frame, lines) if lines is not None else self._slowly(block, json_objects(block))
+            yield (
+                self._from_frame(frame, lines)
+                if lines is not None
+                else self._slowly(self._objects(json_objects(block)))
+            )
 
-    def _array_rows(self) -> Rows:
-        """Rows of one JSON array; ``line`` counts its elements."""
-        data = self.source.read_all(limit=LARGEST_ARRAY_BYTES)
-        try:
-            values = json.loads(data, parse_constant=lambda word: math.nan)
-        except (ValueError, RecursionError) as error:
-            where = f"{self.source.name}:{getattr(error, 'lineno', 1)}"
-            raise InputError(
-                Problem(what="is not whole JSON (cut off?)", fix="check the end of the file", where=where)
-            ) from None
-        elements = enumerate(values if isinstance(values, list) else [values], start=1)
-        rows = ((place, value if isinstance(value, dict) else "is not a JSON object") for place, value in elements)
-        return self._slowly(TextBlock(b"\n", 1), each_flattened(rows))
+    def _objects(self, objects: Objects) -> Objects:
+        return each_flattened(objects) if self.table.id == GENERIC else objects
 
     def _no_request(self, row: Mapping[str, Any]) -> bool:
         """Whether an object of a log says nothing of tokens at all."""
@@ -135,12 +129,16 @@ class TableReader:
         for block in self.source.blocks(block_bytes=self.block_bytes, quotes=True):
             data, lines_before = block.data, block.first_line
             if header is None:
-                end = data.find(b"\n") + 1 or len(data)
-                header = data[:end].rstrip(b"\r\n") + b"\n"
-                data, lines_before = data[end:], block.first_line + 1
+                blank = len(data) - len(data.lstrip(b"\r\n"))
+                end = data.find(b"\n", blank) + 1 or len(data)
+                header = data[blank:end].rstrip(b"\r\n") + b"\n"
+                data, lines_before = data[end:], block.first_line + data.count(b"\n", 0, end)
             if not data.strip():
                 continue
             body = TextBlock(data, lines_before)
+            if self._is_ragged(data, header):
+                yield self._slowly(self._csv_objects(body))
+                continue
             try:
                 frame = pl.read_csv(
                     io.BytesIO(header + data), separator=self.found.delimiter, infer_schema=False, low_memory=True
@@ -148,12 +146,18 @@ class TableReader:
                 frame = frame.rename({name: name.strip() for name in frame.columns})
                 frame = frame.select(list(dict.fromkeys(self.columns.values())))
             except (pl.exceptions.PolarsError, UnicodeDecodeError, ValueError):
-                yield self._slowly(body, self._csv_objects(body))
+                yield self._slowly(self._csv_objects(body))
                 continue
             lines = _line_numbers(body, frame.height)
-            yield self._from_frame(frame, lines) if lines is not None else self._slowly(body, self._csv_objects(body))
+            yield self._from_frame(frame, lines) if lines is not None else self._slowly(self._csv_objects(body))
 
-    def _csv_objects(self, block: TextBlock) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
+    def _is_ragged(self, data: bytes, header: bytes) -> bool:
+        """Blank lines, or a last line that breaks off: the fast way would take them for rows of nothing."""
+        mark = self.found.delimiter.encode()
+        last = data[data.rfind(b"\n") + 1 :]
+        return b"\n\n" in data or b"\n\r\n" in data or (last != b"" and last.count(mark) < header.count(mark))
+
+    def _csv_objects(self, block: TextBlock) -> Objects:
         names = self.found.columns
         try:
             text = block.data.decode("utf-8")
@@ -167,14 +171,14 @@ class TableReader:
             except StopIteration:
                 return
             except csv.Error as error:
-                yield line, f"cannot be read as CSV: {error}"
+                yield line, bad_line(block, line, f"cannot be read as CSV: {error}")
                 line = block.first_line + reader.line_num
                 continue
             if cells:
                 if len(cells) == len(names):
                     yield line, dict(zip(names, cells, strict=True))
                 else:
-                    yield line, f"has {len(cells)} cells where the header has {len(names)}"
+                    yield line, bad_line(block, line, f"has {len(cells)} cells where the header has {len(names)}")
             line = block.first_line + reader.line_num
 
     # -- Parquet -----------------------------------------------------------------------------------------------
@@ -226,16 +230,15 @@ class TableReader:
                 rows.bad = bad
         return rows
 
-    def _slowly(self, block: TextBlock, objects: Iterator[tuple[int, Mapping[str, Any] | str]]) -> Rows:
+    def _slowly(self, objects: Objects) -> Rows:
         """Rows of a block that holds something odd; what cannot be read is named by line."""
         lines: list[int] = []
         bad: list[BadRow] = []
         values: dict[str, list[Any]] = {role: [] for role in self.columns}
         lengths, flat, others = [0], [], 0
         for line, row in objects:
-            if isinstance(row, str):
-                last = line == block.first_line + block.data.count(b"\n")
-                bad.append(BadRow(line, row, cut_off=last and not block.data.endswith(b"\n")))
+            if isinstance(row, BadRow):
+                bad.append(row)
                 continue
             if self.mixed and self._no_request(row):
                 others += 1
@@ -260,7 +263,7 @@ class TableReader:
                 values[role].append(cell)
             lengths.append(len(ids))
             flat.extend(ids)
-        numbers = {role: np.array([_number(v) for v in values[role]]) for role in NUMBER_ROLES if role in values}
+        numbers = {role: np.array([number_of(v) for v in values[role]]) for role in NUMBER_ROLES if role in values}
         inputs, hits = self._inputs(numbers)
         rows = Rows(
             line=np.array(lines, dtype=np.int64), input_tokens=inputs, output_tokens=numbers["output"], hit_tokens=hits
@@ -281,10 +284,10 @@ class TableReader:
     def _fault(self, cells: Mapping[str, Any]) -> str | None:
         """Why a row cannot be used, as far as single cells tell."""
         for role in NUMBER_ROLES:
-            if role in cells and role not in self.table.optional and math.isnan(_number(cells[role])):
-                return f"{self.columns[role]} must be a number, got {_short(cells[role])}"
+            if role in cells and role not in self.table.optional and math.isnan(number_of(cells[role])):
+                return f"{self.columns[role]} must be a number, got {short_text(cells[role])}"
         if "time" in cells and not isinstance(cells["time"], (int, float, str)):
-            return f"{self.columns['time']} must be a time, got {_short(cells['time'])}"
+            return f"{self.columns['time']} must be a time, got {short_text(cells['time'])}"
         return None
 
     def _inputs(self, numbers: Mapping[str, Array]) -> tuple[Array, Array | None]:
@@ -321,23 +324,6 @@ class TableReader:
         new = np.unique(chats[self.chats.lookup(chats) == UNKNOWN])
         self.chats.insert(new, np.array([here[chat] for chat in new.tolist()], dtype=np.int32))
         return numbers
-
-
-def json_objects(block: TextBlock) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Objects of JSON lines with their line; a text in place of an object says what is wrong."""
-    for place, raw in enumerate(block.data.split(b"\n")):
-        if not raw.strip():
-            continue
-        line = block.first_line + place
-        try:
-            value = json.loads(raw, parse_constant=lambda word: math.nan)
-        except UnicodeDecodeError:
-            yield line, "is not UTF-8 text"
-            continue
-        except (ValueError, RecursionError):
-            yield line, "is not whole JSON (cut off?)"
-            continue
-        yield line, value if isinstance(value, dict) else "is not a JSON object"
 
 
 def _line_numbers(block: TextBlock, rows: int) -> Ints | None:
@@ -392,15 +378,18 @@ def _id_list(value: Any) -> tuple[list[int], str | None]:
         except ValueError:
             return [], "block ids must be whole numbers"
     if not isinstance(value, list):
-        return [], f"block ids must be a list, got {_short(value)}"
+        return [], f"block ids must be a list, got {short_text(value)}"
     ids = []
     for item in value:
         if isinstance(item, str):
             ids.append(_text_id(item))
+        elif isinstance(item, float) and item.is_integer() and abs(item) < LARGEST_WHOLE_FLOAT:
+            ids.append(int(item))
         elif isinstance(item, int) and not isinstance(item, bool):
-            ids.append((item + LARGEST_ID) % (2 * LARGEST_ID) - LARGEST_ID)
+            wide = not -LARGEST_ID <= item < 2 * LARGEST_ID
+            ids.append(_text_id(str(item)) if wide else (item + LARGEST_ID) % (2 * LARGEST_ID) - LARGEST_ID)
         else:
-            return [], f"block ids must be whole numbers, got {_short(item)}"
+            return [], f"block ids must be whole numbers, got {short_text(item)}"
     return ids, None
 
 
@@ -412,21 +401,12 @@ def _text_id(text: str) -> int:
     return int(pl.Series([text]).hash(seed=0).to_numpy().view(np.int64)[0])
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or value is None:
-        return math.nan
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
 def _is_failure(status: str | None) -> bool:
     """Whether a status is a word for failure, or an HTTP code of one."""
     return status in FAILED_WORDS or (status is not None and re.fullmatch(r"[45]\d\d(\.0)?", status) is not None)
 
 
-def _short(value: object) -> str:
+def short_text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 

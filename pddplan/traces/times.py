@@ -14,9 +14,10 @@ from pddplan.units import MS_PER_S, NS_PER_S, SECONDS_PER_DAY, SECONDS_PER_HOUR,
 
 UNITS_PER_S = {"s": 1.0, "ms": MS_PER_S, "us": US_PER_S, "ns": NS_PER_S, "iso": 1.0}
 
-_DATE_AND_CLOCK = r"^\s*(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?\s*(?:Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?\s*$"
-_CLOCK = r"[T ](\d\d:\d\d:\d\d(?:\.\d{1,9})?)"
-_ZONE = r"[T ]\d\d:\d\d:\d\d\S*\s*([+-]\d\d(?::?\d\d)?)\s*$"
+_DATE = r"^\s*(\d{4})[-/](\d\d)[-/](\d\d)[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\s*(?:Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?\s*$"
+_CLOCK = r"[T ](\d\d:\d\d)"
+_SECONDS = r"[T ]\d\d:\d\d(:\d\d(?:\.\d{1,9})?)"
+_ZONE = r"[T ]\d\d:\d\d\S*\s*([+-]\d\d(?::?\d\d)?)\s*$"
 
 EPOCH_SMALLEST = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 5e8}
 """Numbers from here on are times since 1970 in this unit (from the year 1985 for seconds)."""
@@ -75,18 +76,22 @@ class RawTimes:
         self._last = float(raw[-1])
 
 
-def resolve_unit(raw: RawTimes, *, wanted: str, integers_are_ms: bool) -> tuple[str, str]:
+def resolve_unit(raw: RawTimes, *, wanted: str, usual: str = "auto", integers_are_ms: bool = False) -> tuple[str, str]:
     """Unit of numeric times, and why.
 
-    Parameters:  raw, what is known of the times as written; wanted, a unit or ``auto``;
+    Parameters:  raw, what is known of the times as written; wanted, a unit or ``auto``; usual, the unit of the format;
                  integers_are_ms, the format writes milliseconds as whole numbers (relative times only)
     Holds when:  traces have between LEAST_PLAUSIBLE_RPS and MOST_PLAUSIBLE_RPS; the user can overrule.
     """
     if wanted != "auto":
-        return wanted, "by format or option"
+        return wanted, "by option"
     for unit, limit in EPOCH_SMALLEST.items():
         if raw.smallest >= limit:
-            return unit, "numbers are times since 1970"
+            if usual == "auto" or UNITS_PER_S[unit] > UNITS_PER_S[usual]:
+                return unit, "numbers are times since 1970"
+            break
+    if usual != "auto":
+        return usual, "as the format has them"
     span = raw.largest - raw.smallest
 
     def rate(unit: str) -> float:
@@ -97,8 +102,9 @@ def resolve_unit(raw: RawTimes, *, wanted: str, integers_are_ms: bool) -> tuple[
             return "s", f"whole numbers; as milliseconds they would mean {rate('ms'):,.0f} requests/s"
         return "ms", "whole numbers"
     least = LEAST_USUAL_RPS if integers_are_ms else LEAST_PLAUSIBLE_RPS
-    if rate("s") < least <= rate("ms") <= MOST_PLAUSIBLE_RPS:
-        return "ms", f"as seconds they would mean one request in {1 / max(rate('s'), 1e-12):,.0f} s"
+    for finer in ("ms", "us", "ns"):
+        if rate("s") < least <= rate(finer) <= MOST_PLAUSIBLE_RPS:
+            return finer, f"as seconds they would mean one request in {1 / max(rate('s'), 1e-12):,.0f} s"
     return "s", "fractional numbers" if not raw.whole else "nothing says otherwise"
 
 
@@ -108,9 +114,9 @@ def _calendar(values: Any) -> Array:
 
     frame = pl.DataFrame({"t": values})
     text = pl.col("t")
-    moment = (text.str.extract(_DATE_AND_CLOCK, 1) + " " + text.str.extract(_CLOCK, 1)).str.to_datetime(
-        "%Y-%m-%d %H:%M:%S%.f", time_unit="ns", strict=False
-    )
+    date = pl.concat_str([text.str.extract(_DATE, part) for part in (1, 2, 3)], separator="-")
+    clock = text.str.extract(_CLOCK, 1) + text.str.extract(_SECONDS, 1).fill_null(":00")
+    moment = (date + " " + clock).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ns", strict=False)
     zone = text.str.extract(_ZONE, 1).str.replace(":", "", literal=True)
     sign = pl.when(zone.str.starts_with("-")).then(-1.0).otherwise(1.0)
     hours = zone.str.slice(1, 2).cast(pl.Float64, strict=False).fill_null(0.0)
