@@ -20,7 +20,7 @@ from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, too_large, with_mix
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.data import Quantile, Route
-from pddplan.optimize.flow_program import (
+from pddplan.optimize.flow_program import MOST_INSTANCES, (
     Candidates,
     FlowProgram,
     formulate_flows,
@@ -122,8 +122,8 @@ class EveryShape:
         given = self.built.given
         by_kind = {path.kind: r for r, path in enumerate(self.points.paths) if pool_id in pools_of(path)}
         rows = list(by_kind.values())  # partners stand idle: one path of each kind tells what waits here cost
-        if not rows:
-            return False
+        if not rows or self.most[pool_id] > MOST_INSTANCES:
+            return False  # a row with such numbers is more than the solver takes; the bound holds without it
         counts = [n for n in COUNTS if n < self.most[pool_id]] + [self.most[pool_id]]
         learnt = False
         for promise in given.promises:
