@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pddplan.studies.sweep import Axis, Row
+    from pddplan.studies.sweep_file import RowWriter
 
 _EXAMPLES = """\b
 Examples:
@@ -112,6 +113,7 @@ def sweep(
             writer.add(row)
         writer.finish(points)
     plans = sum(1 for row in writer.rows.values() if row[len(axes)] == "plan")
+    _show(writer, axes, points)
     sys.stderr.write(f"{csv}: {len(points)} questions, {plans} with a plan\n")
 
 
@@ -125,6 +127,18 @@ def _counted(rows, total: int):  # type: ignore[no-untyped-def]
             sys.stderr.write(f"\r{done} of {total}" + ("\r\x1b[K" if done == total else ""))
             sys.stderr.flush()
         yield row
+
+
+def _show(writer: RowWriter, axes: Sequence[Axis], points: Sequence[Sequence[float | str]]) -> None:
+    """The table for people, beside the file; not where the file itself goes to standard output."""
+    from pddplan.files import is_standard_output
+    from pddplan.report.sweep_table import render
+    from pddplan.report.text_table import Screen
+    from pddplan.studies import sweep_file
+
+    if not is_standard_output(writer.path):
+        rows = [writer.rows[sweep_file.key(values)] for values in points]
+        sys.stdout.write(render(sweep_file.header(axes), rows, Screen.of(sys.stdout)))
 
 
 def _print(rows: Sequence[Row], axes: Sequence[Axis], points: Sequence[Sequence[float | str]]) -> None:

@@ -7,32 +7,60 @@ import io
 from typing import Any
 
 from pddplan.report.json_plan import finite
-from pddplan.report.numbers import count, short
-from pddplan.report.text_table import Column, Screen, table
+from pddplan.report.numbers import amount, plain_text, seconds
+from pddplan.report.text_table import Column, Screen, paragraph, table
+from pddplan.report.verdict import fleet_words
 from pddplan.studies.pareto import MEASURES, Front
 from pddplan.studies.sweep import FIGURES, figures_of
+from pddplan.units import MS_PER_S
+
+FLAGS = {"ttft-p50": "--ttft-p50", "ttft-p90": "--ttft-p90", "ttft-p99": "--ttft-p99", "tpot": "--tpot"}
+"""Promises that ``size`` takes on its command line."""
+_SHOWN = ("ttft-p50", "ttft-p90", "ttft-p99", "tpot")
 
 
 def render(found: Front, screen: Screen) -> str:
-    """One row per plan, and how much the last step was worth."""
-    unit = MEASURES[found.y].unit
+    """One row per plan, the fleets behind them, and how to get one of them as a plan file."""
     currency = found.points[0].outcome.cost.currency
+    beside = [name for name in _SHOWN if name != found.y]
     columns = [
-        Column(f"{found.x}" + (f" [{currency}/month]" if found.x == "cost" else ""), right=True, importance=0),
-        Column(f"{found.y} [{unit}]", right=True, importance=0),
-        Column("chips", right=True),
-        Column("fleet"),
+        Column("plan", right=True, importance=0),
+        Column(f"{currency}/month", right=True, importance=0),
+        Column("chips", right=True, importance=0),
+        Column(found.y, right=True, importance=0),
+        *(Column(name, right=True, importance=2 + _SHOWN.index(name)) for name in beside),
     ]
-    rows = []
-    for point in found.points:
-        plan = point.outcome.plan
-        fleet = ", ".join(f"{p.instances} x {p.chip} {p.shape} {p.role.value}" for p in plan.pools)
-        rows.append([count(point.x), short(point.y), str(sum(p.chips for p in plan.pools)), fleet])
+    rows: list[list[str]] = []
+    fleets: dict[str, list[str]] = {}
+    for number, point in enumerate(found.points, start=1):
+        outcome = point.outcome
+        latencies = [seconds(MEASURES[name].of(outcome)) for name in beside]
+        chips = str(sum(pool.chips for pool in outcome.plan.pools))
+        rows.append([str(number), amount(outcome.cost.monthly_total), chips, seconds(point.y), *latencies])
+        fleets.setdefault(fleet_words(outcome), []).append(str(number))
     title = f"{found.points[0].outcome.plan.topology}: {len(found.points)} plans of which none beats another"
-    lines = [screen.paint.bold(title), "", *table(columns, rows, width=screen.width, paint=screen.paint)]
+    title += f" in both {found.x} and {found.y}"
+    lines = [*(screen.paint.bold(line) for line in paragraph(title, width=screen.width)), ""]
+    lines += table(columns, rows, width=screen.width, paint=screen.paint)
+    listed = [f"{', '.join(numbers)}: {words}" for words, numbers in fleets.items()]
+    lines += ["", screen.paint.bold("FLEETS"), *(part for text in listed for part in _wrapped(text, screen))]
     if found.tightest is not None:
-        lines += ["", f"no plan was found for {found.y} of {short(found.tightest)} {unit} or less"]
-    return "\n".join(lines) + "\n"
+        lines += ["", f"no plan was found for {found.y} of {seconds(found.tightest)} or less"]
+    return "\n".join([*lines, *_next_step(found, screen)]) + "\n"
+
+
+def _wrapped(text: str, screen: Screen) -> list[str]:
+    return paragraph(plain_text(text), width=screen.width, indent="    ", first="  ")
+
+
+def _next_step(found: Front, screen: Screen) -> list[str]:
+    """The option of ``size`` that gives the last plan, where there is one."""
+    last = found.points[-1]
+    if found.y not in FLAGS or last.promised is None or found.x != "cost":
+        return []
+    value = last.promised * (MS_PER_S if found.y == "tpot" else 1.0)
+    said = f"plan {len(found.points)} as a file: pddplan size with {FLAGS[found.y]} {value:.4g} --out plan.json"
+    return paragraph(said, width=screen.width)
 
 
 def front_json(found: Front) -> dict[str, Any]:

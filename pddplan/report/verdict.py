@@ -104,7 +104,7 @@ def whole_instances(outcome: Outcome) -> str:
         return "no promise or capacity is used whole"
     return (
         "no promise or capacity is used whole, but replicas are: one fewer would leave "
-        f"{', '.join(fewer)} (pddplan explain tells what each promise costs)"
+        f"{', '.join(fewer)}"
     )
 
 

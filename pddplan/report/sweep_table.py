@@ -1,0 +1,74 @@
+"""``pddplan sweep`` on the terminal: what varies, and the figures that people look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pddplan.report.numbers import amount, count, plain_text, seconds, short
+from pddplan.report.text_table import Column, Screen, paragraph, table
+
+MOST_ROWS = 24
+"""Longer sweeps show their two ends; the file has all of them."""
+
+
+def render(header: Sequence[str], rows: Sequence[Sequence[str]], screen: Screen) -> str:
+    """The rows of a sweep as a table; ``header`` and ``rows`` are those of its file."""
+    axes = list(header[: header.index("status")])
+    records = [dict(zip(header, row, strict=True)) for row in rows]
+    currency = next((record["currency"] for record in records if record.get("currency")), "")
+    columns = [
+        *(Column(name, right=True, importance=0) for name in axes),
+        Column(f"{currency}/month".lstrip("/"), right=True, importance=0),
+        Column("chips", right=True, importance=0),
+        Column("P : RLD : MD : AGG", right=True, importance=4),
+        Column("line Gbit/s", right=True, importance=3),
+        Column("BCR", right=True, importance=1),
+        Column("TTFT P90", right=True, importance=2),
+        Column("TTFT P99", right=True, importance=2),
+        Column("", importance=1),
+    ]
+    left_out = len(records) - MOST_ROWS
+    shown = records if left_out <= 0 else [*records[: MOST_ROWS // 2], *records[-MOST_ROWS // 2 :]]
+    cells = [_cells(record, axes) for record in shown]
+    if left_out > 0:
+        cells.insert(MOST_ROWS // 2, ["..." if i == 0 else "" for i in range(len(columns))])
+    lines = table(columns, cells, width=screen.width, paint=screen.paint)
+    if left_out > 0:
+        lines += paragraph(f"... {count(left_out)} rows in between are in the file only", width=screen.width)
+    return "\n".join(lines) + "\n"
+
+
+def _cells(record: dict[str, str], axes: Sequence[str]) -> list[str]:
+    roles = [record.get(f"chips_{role}", "") for role in ("prefill", "relay", "decode", "aggregated")]
+    planned = record["status"] == "plan"
+    return [
+        *(_axis(record[name]) for name in axes),
+        *(
+            (
+                amount(_number(record["monthly_cost"])),
+                record["chips"],
+                " : ".join(roles),
+                record["line_gbps"],
+                short(_number(record["bcr"])),
+                seconds(_number(record["ttft_p90_s"])),
+                seconds(_number(record["ttft_p99_s"])),
+                "",
+            )
+            if planned
+            else ("-", "-", "", "", "", "", "", plain_text(f"{record['status']}: {record['why_not']}"))
+        ),
+    ]
+
+
+def _axis(text: str) -> str:
+    try:
+        return f"{float(text):.4g}"
+    except ValueError:
+        return plain_text(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
