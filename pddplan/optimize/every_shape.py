@@ -20,7 +20,8 @@ from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, too_large, with_mix
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.data import Quantile, Route
-from pddplan.optimize.flow_program import MOST_INSTANCES, (
+from pddplan.optimize.flow_program import (
+    MOST_INSTANCES,
     Candidates,
     FlowProgram,
     formulate_flows,
