@@ -24,6 +24,8 @@ NEAR_LIMIT = 0.97
 """A promise used to this share counts as binding."""
 _TOLD_MARGIN = 0.005
 """A margin on transfers below this is not worth a sentence."""
+_TOLD_TRANSIT = 0.03
+"""KV under way is told of from this share of a decode pool's memory."""
 NO_TRANSFER = Percentiles(0.0, 0.0, 0.0, 0.0)
 
 
@@ -288,6 +290,7 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
             said.append(
                 f"line {taken.line}: one transfer gets at most {alone:.3g} Gbit/s, bound by {cause} with {flows} flows"
             )
+    said += _in_transit(plan, solved)
     lag = relay_lag(problem, plan, solved)
     if lag is not None:
         end = f"after {lag.collapse_turn} turns" if lag.collapses else "never, at this load"
@@ -297,6 +300,27 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
             f"then holds {lag.last.relay_slots:.0f} sequences; it overloads {end}"
         )
     return tuple(said)
+
+
+def _in_transit(plan: Plan, solved: System) -> list[str]:
+    """KV under way to a decode pool has its memory reserved there already: said where it is much of it."""
+    said = []
+    for pool in plan.pools:
+        point = solved.states.decode.get(pool.id)
+        if pool.role is not Role.DECODE or point is None or point.cap.memory_batch < 1:
+            continue
+        under_way = sum(
+            float(np.dot(rate, result.transfer.mean_s))
+            for path, rate, result in zip(plan.paths, solved.flow_rps, solved.results, strict=True)
+            if path.decode == pool.id and result.transfer is not None and rate.any()
+        )
+        held = under_way / (pool.instances * point.cap.memory_batch)
+        if _TOLD_TRANSIT <= held < np.inf:
+            said.append(
+                f"KV on its way to pool {pool.id} holds the memory of {under_way:.0f} sequences there, {held:.0%} of "
+                "what fits; engines reserve it before it lands, and the batch limit does not count it"
+            )
+    return said
 
 
 def _hops(plan: Plan) -> str:

@@ -312,3 +312,12 @@ def test_what_the_relay_makes_is_what_its_pool_does(
         assert main_state.batch * mains == pytest.approx(made * main_state.token_s, rel=2e-2, abs=1e-6)
     wanted = float((solved.flow_rps * problem.workload.classes.output_tokens).sum())
     assert relayed + made == pytest.approx(wanted)
+
+
+def test_memory_of_kv_in_transit_is_told_where_it_is_much(problem: Problem, plan: Plan) -> None:
+    assert not [note for note in judged(problem, plan).notes if "on its way" in note]
+    noisy = replace(problem.sites.lines["a-b"], noise_mean_s=20.0)
+    slow = replace(problem, sites=replace(problem.sites, lines={"a-b": noisy}), memo={})
+    got = judged(slow, plan)
+    # 4 req/s x 20 s and more are under way, of 2 x 64 that fit
+    assert [note for note in got.notes if "on its way to pool MD" in note and "of what fits" in note]
