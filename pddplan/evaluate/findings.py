@@ -310,7 +310,7 @@ def _in_transit(plan: Plan, solved: System) -> list[str]:
         if pool.role is not Role.DECODE or point is None or point.cap.memory_batch < 1:
             continue
         under_way = sum(
-            float(np.dot(rate, result.transfer.mean_s))
+            float(np.dot(rate[rate > 0], result.transfer.mean_s[rate > 0]))
             for path, rate, result in zip(plan.paths, solved.flow_rps, solved.results, strict=True)
             if path.decode == pool.id and result.transfer is not None and rate.any()
         )
