@@ -28,7 +28,7 @@ from pddplan.performance.calibration import Deviation, Fit, Observations, Parame
 from pddplan.performance.measurement import Measurement, read_measurements
 from pddplan.performance.predict import run_of, subject_of
 from pddplan.performance.scores import phase_of
-from pddplan.performance.serving import stack_runs
+from pddplan.performance.serving import RunLoad, stack_runs
 from pddplan.profiles.catalog import ProfileCatalog
 from pddplan.profiles.efficiency_profile import VALIDATION_FILE, load_layers, resolve_stack
 
@@ -38,8 +38,8 @@ OPERATOR_SAMPLE = 0.12
 """Share of operator sums used in a fit: they are many, smooth and alike."""
 OPERATOR_WEIGHT = 0.65
 SPLIT_WEIGHT = 0.7
-PRIOR_WEIGHT = 2.0
-"""Rows of one source err together: thousands of them are worth far fewer, so priors count four times as usual."""
+PRIOR_WEIGHT = 3.0
+"""Rows of one source err together: thousands of them are worth far fewer, so priors count six times as usual."""
 SEED = 20261130
 CHIP_GROUPS: Mapping[str, tuple[str, ...]] = {
     "a100-80g": ("a100-80g", "a100-40g", "a800-80g", "a100_sxm_40", "a100_sxm_80"),
@@ -150,13 +150,11 @@ def design() -> list[Parameter]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """All measurements that can be scored, in the order of the observations."""
+    """Measurements in the order of the observations."""
 
     measurements: tuple[Measurement, ...]
     files: Array
     observations: Observations
-    scored: Array
-    """True where the row counts (neither low quality nor a TTFT)."""
     moe: Array
     skipped: tuple[str, ...]
 
@@ -164,57 +162,77 @@ class Data:
         return np.array([getattr(m, name) for m in self.measurements])
 
 
-def load(folder: Path) -> Data:
-    """Read all tables of a folder and turn their rows into runs."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """A measurement that is understood, with the levels that its numbers are inherited through."""
+
+    measurement: Measurement
+    file: str
+    run: RunLoad
+    moe: bool
+    keys: Mapping[str, str]
+
+    @property
+    def weight(self) -> float:
+        if self.keys["measure"] == "operators":
+            return OPERATOR_WEIGHT
+        return SPLIT_WEIGHT if self.measurement.disaggregated else 1.0
+
+
+def load(folder: Path) -> tuple[Data, Data]:
+    """Read all tables of a folder and turn their rows into runs: those that count, and TTFT in closed loops apart."""
     catalog = ProfileCatalog(dirs=(folder,))
-    kept, files, runs, moe, skipped = [], [], [], [], []
-    keys: dict[str, list[str]] = {
-        name: [] for name in ("chip", "vendor", "engine", "compiled", "era", "kernels", "stack", "measure")
-    }
-    weights = []
+    known: list[_Known] = []
+    skipped: list[str] = []
     for path in sorted(folder.glob("*.csv")):
         if path.name in NOT_MEASUREMENTS:
             continue
         rows = read_measurements(path)
         skipped += [f"{r.where}: {r.reason}" for r in rows if r.measurement is None]
-        measured = [r.measurement for r in rows if r.measurement is not None]
-        for m in _with_split_steps(measured):
-            if m.kind == "ttft" or m.mode == "fleet_24h" or m.value is None or m.low_quality:
+        for m in _with_split_steps([r.measurement for r in rows if r.measurement is not None]):
+            if m.mode == "fleet_24h" or m.value is None or m.low_quality or (m.kind == "ttft" and m.disaggregated):
                 continue
             try:
-                subject = subject_of(m, catalog)
-                run, _ = run_of(subject)
+                known.append(_known(m, path.stem, catalog))
             except InputError as fault:
                 skipped.append(f"{m.where}: {fault}")
-                continue
-            operators = m.mode == "op_composed"
-            stack = resolve_stack(m.framework, m.date, operators=operators)
-            kept.append(m)
-            files.append(path.stem)
-            runs.append(run)
-            moe.append(subject.llm.is_moe)
-            weights.append(OPERATOR_WEIGHT if operators else SPLIT_WEIGHT if m.disaggregated else 1.0)
-            keys["chip"].append(chip_group(subject.chip.id))
-            keys["vendor"].append(subject.chip.vendor)
-            keys["engine"].append(stack.engine or "other")
-            keys["compiled"].append("compiled" if stack.engine == "compiled" else "")
-            keys["era"].append(_era_of(stack.id))
-            keys["kernels"].append(keys["era"][-1] if keys["era"][-1] in OLD_KERNELS else "")
-            keys["stack"].append(stack.id)
-            keys["measure"].append("operators" if operators else "runs")
-    observations = Observations(
-        runs=stack_runs(runs),
-        values=np.array([m.value for m in kept], dtype=float),
-        weights=np.array(weights),
-        keys={name: np.array(values) for name, values in keys.items()},
-        parts=_parts(kept),
+    return (
+        _data([k for k in known if k.measurement.kind != "ttft"], skipped),
+        _data([k for k in known if k.measurement.kind == "ttft"], []),
     )
+
+
+def _known(m: Measurement, file: str, catalog: ProfileCatalog) -> _Known:
+    subject = subject_of(m, catalog)
+    operators = m.mode == "op_composed"
+    stack = resolve_stack(m.framework, m.date, operators=operators)
+    era = _era_of(stack.id)
+    keys = {
+        "chip": chip_group(subject.chip.id),
+        "vendor": subject.chip.vendor,
+        "engine": stack.engine or "other",
+        "compiled": "compiled" if stack.engine == "compiled" else "",
+        "era": era,
+        "kernels": era if era in OLD_KERNELS else "",
+        "stack": stack.id,
+        "measure": "operators" if operators else "runs",
+    }
+    return _Known(m, file, run_of(subject)[0], subject.llm.is_moe, keys)
+
+
+def _data(known: Sequence[_Known], skipped: Sequence[str]) -> Data:
+    measurements = [k.measurement for k in known]
     return Data(
-        measurements=tuple(kept),
-        files=np.array(files),
-        observations=observations,
-        scored=np.ones(len(kept), dtype=bool),
-        moe=np.array(moe),
+        measurements=tuple(measurements),
+        files=np.array([k.file for k in known]),
+        observations=Observations(
+            runs=stack_runs([k.run for k in known]),
+            values=np.array([m.value for m in measurements], dtype=float),
+            weights=np.array([k.weight for k in known]),
+            keys={level: np.array([k.keys[level] for k in known]) for level in known[0].keys},
+            parts=_parts(measurements),
+        ),
+        moe=np.array([k.moe for k in known]),
         skipped=tuple(skipped),
     )
 
@@ -371,7 +389,7 @@ def main() -> None:
     parser.add_argument("--only", default="chip,model,file")
     args = parser.parse_args()
     started = time.monotonic()
-    data = load(args.data)
+    data, apart = load(args.data)
     everything = np.arange(data.observations.count)
     print(
         f"{data.observations.count} rows, {len(data.skipped)} skipped ({time.monotonic() - started:.0f} s)",
@@ -408,9 +426,10 @@ def main() -> None:
             for title, groups in group_columns(data).items():
                 print("\n".join(table(title, e, groups)))
         if args.report is not None:
-            from fit_efficiency_report import report
+            from fit_efficiency_report import report, table_of_ttft
 
-            write_atomically(args.report, report(data, errors, predictions))
+            ttft = result.predict(apart.observations) / apart.observations.values - 1
+            write_atomically(args.report, report(data, errors, predictions, ttft=table_of_ttft(apart, ttft)))
             write_validated(data, predictions, PROFILES / VALIDATION_FILE)
 
 

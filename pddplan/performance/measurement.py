@@ -93,6 +93,7 @@ _DTYPES = {
     "fp32": "fp32",
     "float32": "fp32",
     "fp8-ds-mla": "fp8-scaled",
+    **dict.fromkeys(("q4-0", "q4-k-s", "q4-k-m", "iq4-xs", "mlx-4bit", "4bit", "bnb-4bit"), "int4"),
 }
 """Names under which engines and model hubs know number formats; fp16 counts as bf16: same size and rate."""
 BLANKS = frozenset(("", "nan", "none", "null", "n/a", "na", "-", "?", "unknown", "auto", "default"))
@@ -397,9 +398,10 @@ def _pool(note: Mapping[str, str], side: str) -> PoolSize | None:
 def _layout(tp: int | None, pp: int, dp: int | None, ep: int | None, *, chips: int | None, attention_dp: bool) -> Shape:
     """Fill in what a row leaves blank: chips = tp pp dp; where attention is data parallel, dp is what is left over."""
     total = chips or (tp or 1) * pp * (dp or 1)
-    if tp is not None and tp > MAX_TENSOR_SPLIT and dp in (None, 1):
-        # nobody splits attention this far: such rows count attention ranks as tensor ranks
-        tp, dp, ep, attention_dp = 1, tp, ep if ep and ep > 1 else tp, True
+    split = tp if tp is not None or dp is not None else total // pp
+    if split is not None and split > MAX_TENSOR_SPLIT and dp in (None, 1):
+        # nobody splits attention this far: such rows count attention ranks as tensor ranks, or say nothing
+        tp, dp, ep, attention_dp = 1, split, ep if ep and ep > 1 else split, True
     if attention_dp and (dp is None or dp == 1):
         dp = max(total // ((tp or 1) * pp), 1)
     if dp is None:

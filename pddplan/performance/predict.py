@@ -16,7 +16,7 @@ from pddplan.errors import InputError
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.forward_pass import PassTime, pass_time
 from pddplan.performance.load import PassModel, chip_key, pass_model
-from pddplan.performance.measurement import Measurement, Row
+from pddplan.performance.measurement import Measurement, Row, parse_note
 from pddplan.performance.memory import memory_budget, sequences_in_memory
 from pddplan.performance.serving import (
     RAMP_SHARE,
@@ -36,6 +36,9 @@ FLEET_SEQUENCES_PER_CHIP = 96.0
 OFFLINE_OUTPUT_TOKENS = 4e6
 OFFLINE_MIN_REQUESTS = 1500.0
 """Size of published offline runs: about so many output tokens, but not fewer requests (TensorRT-LLM's protocol)."""
+
+TTFTS = (Quantity.CLOSED_TTFT, Quantity.CLOSED_MEDIAN_TTFT)
+"""Times to the first token in a closed loop."""
 
 
 class Catalog(Protocol):
@@ -131,7 +134,7 @@ def quantity_of(m: Measurement) -> Quantity:
     if m.kind == "tpot":
         return Quantity.CLOSED_TPOT if m.mode == "closed_loop" else Quantity.DECODE_STEP
     if m.kind == "ttft":
-        return Quantity.CLOSED_TTFT
+        return Quantity.CLOSED_MEDIAN_TTFT if parse_note(m.note).get("stat") == "median" else Quantity.CLOSED_TTFT
     if m.mode == "static":
         return Quantity.STATIC_THROUGHPUT
     if m.mode == "fleet_24h":
@@ -153,9 +156,11 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
     output = max(m.output_tokens, 1.0)
     held = m.input_tokens + m.output_tokens / 2.0
     batch = m.batch
+    if batch is None and quantity in (Quantity.OPERATORS_PREFILL, Quantity.PREFILL_LATENCY):
+        batch, remark = 1.0, _said(remark, "one prompt assumed")
     if quantity not in (Quantity.OPERATORS_PREFILL, Quantity.OPERATORS_DECODE):
         remark = _said(remark, _too_large(subject))
-    bounded = (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.CLOSED_TTFT, Quantity.STATIC_THROUGHPUT)
+    bounded = (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, *TTFTS, Quantity.STATIC_THROUGHPUT)
     if quantity in bounded or batch is None:
         # without a stated batch the engine reserves room for whole answers; else pages grow as tokens come
         cap = memory_cap(subject, held if batch is not None else m.input_tokens + m.output_tokens)
@@ -181,7 +186,7 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
     )
     if not whole_batch:
         # ranks prefill side by side: what one request costs the instance is its share of the pass
-        shared = together if quantity != Quantity.CLOSED_TTFT else 1.0
+        shared = together if quantity not in TTFTS else 1.0
         passes = passes / shared
     context = m.input_tokens if m.kind == "decode_step" else held
     decode = model.load(sequences=batch, new_tokens=1.0, cached_tokens=context, decode=True)
@@ -305,7 +310,7 @@ def _terms(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Effici
     of_prefill = quantity in (
         Quantity.OPERATORS_PREFILL,
         Quantity.PREFILL_LATENCY,
-        Quantity.CLOSED_TTFT,
+        *TTFTS,
         Quantity.INPUT_THROUGHPUT,
     )
     times, factor = (prefill, float(run.prefill_passes)) if of_prefill else (decode, 1.0)

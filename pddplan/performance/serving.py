@@ -18,8 +18,10 @@ from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.forward_pass import PassTime, added_time_s, pass_time
 from pddplan.performance.load import PassLoad, PassModel, stack_loads
 
-RAMP_SHARE = 1.05
-"""A closed-loop run of the usual ten requests per slot loses about half a residence time in filling and draining."""
+REQUESTS_PER_SLOT = 10.0
+"""Requests that benchmark clients usually send for each one in flight."""
+RAMP_SHARE = 1.0 + 0.5 / REQUESTS_PER_SLOT
+"""A closed-loop run loses about half a residence time in filling and draining."""
 
 
 class Quantity(IntEnum):
@@ -36,6 +38,7 @@ class Quantity(IntEnum):
     OFFLINE_THROUGHPUT = 8
     INPUT_THROUGHPUT = 9
     DECODE_THROUGHPUT = 10  # of decoding chips alone
+    CLOSED_MEDIAN_TTFT = 11  # of a closed loop, where the first wave does not count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +91,8 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
     """The number a run reports, from the times of its passes.
 
     Formula:     static throughput b O / (T_p + (O-1) t); closed TPOT t + x (b-1) T_i / O; closed throughput
-                 b O / (TTFT + (O-1) TPOT) / ramp; offline O / (x T_i + O t / b); input tokens I / T_1
+                 b O / (TTFT + (O-1) TPOT) / ramp; mean TTFT + first wave / n; offline O / (x T_i + O t / b);
+                 input tokens I / T_1
     Parameters:  run; prefill, decode: times of its passes; efficiency (interference x, host overhead)
     Returns:     shape (runs,), seconds or tokens per second
     Raises:      nothing
@@ -105,6 +109,7 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
     interrupting = interrupting_time_s(run, prefill, e)
     tpot = step + e.prefill_interference * others * interrupting / output
     ttft = closed_loop_ttft_s(total_prefill, step, tpot, run, e)
+    first_wave = first_wave_wait_s(interrupting, run) / REQUESTS_PER_SLOT
     choices = {
         Quantity.OPERATORS_PREFILL: operators,
         Quantity.OPERATORS_DECODE: operators,
@@ -113,7 +118,8 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
         Quantity.STATIC_THROUGHPUT: run.batch * output / (total_prefill + steps * step) / run.chips,
         Quantity.CLOSED_TPOT: tpot,
         Quantity.CLOSED_THROUGHPUT: run.batch * output / (ttft + steps * tpot) / run.chips / RAMP_SHARE,
-        Quantity.CLOSED_TTFT: ttft,
+        Quantity.CLOSED_TTFT: ttft + first_wave,
+        Quantity.CLOSED_MEDIAN_TTFT: ttft,
         Quantity.OFFLINE_THROUGHPUT: output
         / (e.prefill_interference * interrupting + output * step / np.maximum(run.batch, 1.0))
         / run.chips,
@@ -147,12 +153,28 @@ def closed_loop_ttft_s(prefill_s: Array, step_s: Array, tpot_s: Array, run: RunL
     Parameters:  prefill_s T_1 of one request, step_s t, tpot_s, shapes of the run [s]; run (b, O); efficiency (h)
     Returns:     shape (runs,) [s]
     Raises:      nothing
-    Holds when:  requests finish at unrelated times; clients that send whole waves see more.
+    Holds when:  requests finish at unrelated times: after the first wave (first_wave_wait_s).
     References:  performance_terms
     """
     rho = np.minimum(run.batch * prefill_s / np.maximum(run.output_tokens * tpot_s, 1e-12), 0.95)
     wait = rho / (2.0 * (1.0 - rho))
     result: Array = efficiency.host_overhead_s + prefill_s * (1.0 + wait) + step_s / 2.0
+    return result
+
+
+def first_wave_wait_s(added_s: Array, run: RunLoad) -> Array:
+    """Mean wait of the requests that a closed-loop client sends together when it starts.
+
+    Formula:     (b - 1) T_i / 2: a prompt waits for half of the others of its wave
+    Parameters:  added_s T_i: what each prompt adds to passes that run anyway, shape of the run [s];
+                 run (b sequences of one attention rank)
+    Returns:     shape of the run [s]
+    Raises:      nothing
+    Holds when:  prompts are prefilled in turn. Of a run's requests, one in REQUESTS_PER_SLOT is in this wave; engines
+                 and clients that stay in step wait like this again and again.
+    References:  performance_terms
+    """
+    result: Array = np.maximum(run.decode.sequences - 1.0, 0.0) * added_s / 2.0
     return result
 
 

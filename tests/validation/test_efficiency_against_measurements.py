@@ -14,7 +14,7 @@ from pddplan.performance.predict import Prediction
 from pddplan.performance.scores import Score, score_of, section_of
 
 LIMITS = {
-    "aiconfigurator_static": (0.16, 0.08),
+    "aiconfigurator_static": (0.14, 0.06),
     "argonne_static": (0.13, 0.06),
     "distserve_fitted": (0.15, 0.08),
     "inferencex_closed_loop": (0.10, 0.06),
@@ -22,7 +22,7 @@ LIMITS = {
     "splitwise_static": (0.20, 0.10),
     "trtllm_v0_9_static": (0.15, 0.08),
     "trtllm_v1_0_offline_max": (0.14, 0.08),
-    "inferencex_dsr1_closed_loop": (0.22, 0.10),
+    "inferencex_dsr1_closed_loop": (0.20, 0.08),
 }
 """MAPE and size of the bias at most, by file."""
 

@@ -130,3 +130,13 @@ def test_own_runs_that_cannot_be_used_say_why() -> None:
         calibrate(runs, CATALOG)
     with pytest.raises(InputError, match="several systems"):
         calibrate([steps()[0], replace(steps()[1], chip="h200_sxm")], CATALOG)
+
+
+def test_stronger_priors_hold_numbers_closer_to_where_they_start() -> None:
+    noisy = observed(0.05)
+    moved = [
+        abs(np.log(fit(noisy, PARAMETERS, base=Efficiency(), prior_weight=w).value("kv_mbu") / 0.85))
+        for w in (0.1, 3.0, 300.0)
+    ]
+    assert moved[0] > moved[1] > moved[2]
+    assert moved[2] < 0.01

@@ -327,3 +327,31 @@ def test_terms_of_a_tpot_add_up_to_it() -> None:
     assert prediction.value == pytest.approx(sum(prediction.terms.values()), rel=1e-6)
     prefill = predict_row(row(kind="prefill_latency", note="mode=static", batch_or_concurrency="1"), CATALOG)
     assert prefill.value == pytest.approx(sum(prefill.terms.values()), rel=1e-6)
+
+
+def test_one_prompt_in_ten_waits_for_half_of_its_wave() -> None:
+    def seconds(batch: int, note: str) -> float:
+        found = predict_row(row(kind="ttft", batch_or_concurrency=str(batch), note=note, osl_tokens="4096"), CATALOG)
+        assert found.value is not None
+        return found.value
+
+    mean, median = "mode=closed_loop;stat=mean", "mode=closed_loop;stat=median"
+    waits = [seconds(b, mean) - seconds(b, median) for b in (1, 21, 41)]
+    assert waits[0] == pytest.approx(0.0, abs=1e-12)
+    assert waits[2] == pytest.approx(2 * waits[1])
+    prefill = predict_row(row(kind="prefill_latency", batch_or_concurrency="1", note="mode=static"), CATALOG)
+    assert prefill.value is not None
+    assert 0.3 * prefill.value < waits[1] < 1.0 * prefill.value  # 20 others / 2 / 10 prompts, weights read once
+
+
+def test_a_prefill_without_a_stated_batch_is_one_prompt() -> None:
+    blank, one = (
+        predict_row(row(kind="prefill_latency", batch_or_concurrency=b, note="mode=static"), CATALOG) for b in ("", "1")
+    )
+    assert blank.value == one.value
+    assert "one prompt assumed" in blank.remark
+
+
+def test_many_chips_without_a_layout_split_attention_by_requests() -> None:
+    assert measured(model="deepseek-v3", n_chips="32", tp="", dp="", ep="").shape == Shape(dp=32, ep=32)
+    assert measured(model="deepseek-v3", n_chips="16", tp="", dp="", ep="").shape == Shape(tp=16)
