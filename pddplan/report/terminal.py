@@ -252,7 +252,7 @@ def _decisions(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     """What a router and an engine must be told beside the counts: thresholds in tokens, batches."""
     said = decided(sizing.outcome, sizing.inputs.workload)
     lines = [line for text in said for line in paragraph(plain_text(text), width=width, indent="    ", first="  ")]
-    return [paint.bold("DECIDED"), *lines] if lines else []
+    return [paint.bold("TO CONFIGURE"), *lines] if lines else []
 
 
 def _through(outcome: Outcome, pool_ids: Sequence[str | None], line: str | None) -> str:
