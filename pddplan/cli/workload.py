@@ -137,6 +137,7 @@ def import_(
     from pddplan.domain.workload import Promises
     from pddplan.files import write_atomically
     from pddplan.profiles.workload_profile import dump_workload
+    from pddplan.report.text_table import Screen
     from pddplan.report.workload_page import import_summary, page_json
     from pddplan.traces.importer import ImportSettings
 
@@ -165,7 +166,8 @@ def import_(
     if as_json:
         print(page_json(imported.workload, imported))
     else:
-        print("\n".join(import_summary(imported, out=str(out))), file=sys.stderr)
+        screen = Screen.of(sys.stderr)
+        print("\n".join(import_summary(imported, out=str(out), width=screen.width)), file=sys.stderr)
 
 
 @app.command(name="list")
@@ -350,7 +352,7 @@ def _import(
     way = _word(routing, Routing, "--routing")
     scaling = _word(scale[1], Scaling, "--scale-by")
     found = read_trace(trace, read)
-    if found.time_s is None and scale[0] is None and rate_may_be_missing:
+    if not found.has_time and found.given_arrival is None and scale[0] is None and rate_may_be_missing:
         scale = (1.0, scale[1])
     block = found.block_tokens or 16
     near = CachePolicy(

@@ -242,22 +242,28 @@ def _is_used(workload: Workload, key: str) -> bool:
     return part != "promises" or name.startswith("by_class.") or getattr(workload.promises, name, None) is not None
 
 
-def import_summary(imported: Imported, *, out: str) -> list[str]:
-    """What ``workload import`` says on standard error."""
+def import_summary(imported: Imported, *, out: str, width: int) -> list[str]:
+    """What ``workload import`` says on standard error, at most ``width`` wide."""
+    lines = _summary(imported, out=out)
+    inner = [part for line in lines[1:-1] for part in paragraph(line, width=width, indent="    ", first="  ")]
+    return [*paragraph(lines[0], width=width, indent="    ", first=""), *inner, lines[-1]]
+
+
+def _summary(imported: Imported, *, out: str) -> list[str]:
     trace, workload = imported.trace, imported.workload
     lines = [f"{trace.file}: read as {trace.format} ({trace.how_recognised}); --format overrules"]
-    lines += [f"  {note}" for note in trace.notes]
-    lines.append(f"  {trace.count:,} requests" + (f" over {_duration(trace.span_s)}" if trace.span_s else ""))
-    lines += [f"  left out, {reason}: {count:,}" for reason, count in trace.skipped.items() if count]
-    lines += [f"  {what}: {count:,}" for what, count in trace.oddities.items()]
-    lines.append(f"  misses: {imported.misses.how}")
-    lines += [f"  {sentence}" for sentence in reading(workload, imported, imported.tally)]
+    lines += trace.notes
+    lines.append(f"{trace.count:,} requests" + (f" over {_duration(trace.span_s)}" if trace.span_s else ""))
+    lines += [f"left out, {reason}: {count:,}" for reason, count in trace.skipped.items() if count]
+    lines += [f"{what}: {count:,}" for what, count in trace.oddities.items()]
+    lines.append(f"misses: {imported.misses.how}")
+    lines += reading(workload, imported, imported.tally)
     lines.append(
-        f"  {workload.classes.count} request classes; means and P50/P90/P99 within "
-        f"{imported.fit.worst_relative_error:.2%} ({imported.fit.where})"
+        f"{workload.classes.count} request classes; means and P50/P90/P99 of prefill, transfer, output and input "
+        f"tokens within {imported.fit.worst_relative_error:.2%} ({imported.fit.where})"
     )
     if workload.promises.ttft() == {}:
-        lines.append("  no promises given: add --ttft-p90, --ttft-p99, --tpot here or at size, else any latency will do")
+        lines.append("no promises given: add --ttft-p90, --ttft-p99, --tpot here or at size, else any latency will do")
     lines.append(f"wrote {out}")
     return lines
 

@@ -378,7 +378,7 @@ def _id_list(value: Any) -> tuple[list[int], str | None]:
         except ValueError:
             return [], "block ids must be whole numbers"
     if not isinstance(value, list):
-        return [], f"block ids must be a list, got {short_text(value)}"
+        return [], f"block ids must be a list, got {_kind(value)}"
     ids = []
     for item in value:
         if isinstance(item, str):
@@ -389,7 +389,7 @@ def _id_list(value: Any) -> tuple[list[int], str | None]:
             wide = not -LARGEST_ID <= item < 2 * LARGEST_ID
             ids.append(_text_id(str(item)) if wide else (item + LARGEST_ID) % (2 * LARGEST_ID) - LARGEST_ID)
         else:
-            return [], f"block ids must be whole numbers, got {short_text(item)}"
+            return [], f"block ids must be whole numbers or texts, got {_kind(item)}"
     return ids, None
 
 
@@ -404,6 +404,11 @@ def _text_id(text: str) -> int:
 def _is_failure(status: str | None) -> bool:
     """Whether a status is a word for failure, or an HTTP code of one."""
     return status in FAILED_WORDS or (status is not None and re.fullmatch(r"[45]\d\d(\.0)?", status) is not None)
+
+
+def _kind(value: object) -> str:
+    """What a value is, without showing it: ids are nobody's business."""
+    return "nothing" if value is None else f"a {type(value).__name__}"
 
 
 def short_text(value: object) -> str:

@@ -45,7 +45,7 @@ class TestImport:
         )
         assert (code, printed) == (0, "")
         assert "read as mooncake" in err
-        assert "--format overrules" in err
+        assert "--format overrules" in " ".join(err.split())
         workload = load_workload(out)
         assert workload.llm == "deepseek-v3"
         assert workload.name == "chat"
@@ -130,19 +130,98 @@ class TestImport:
         assert code == 2
         assert "--assume-hit-rate" in err
 
-    def test_nothing_of_a_request_reaches_the_workload(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = tmp_path / "secret.jsonl"
-        row = {"session_id": "alice@example.org", "input_length": 1024, "output_length": 7}
-        text = "\n".join(
-            json.dumps({**row, "timestamp": 977 * i, "hash_ids": [987654321987, 123456789123 + i]}) for i in range(80)
-        )
-        path.write_text(text)
-        code, printed, err = called(capsys, "workload", "import", str(path), "-m", "deepseek-v3", "--out", "-")
+    def test_a_client_profile_keeps_its_rate(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "chunk-1-trace.csv").write_text("".join(f"{600 * i},7.5,1.5,Gamma,0,0\n" for i in range(9)))
+        lengths = {"input_tokens": "{100: 1.0}", "output_tokens": "{10: 1.0}"}
+        (tmp_path / "chunk-1-dataset.json").write_text(json.dumps({"0": lengths}))
+        path = str(tmp_path / "chunk-1-trace.csv")
+        code, printed, _ = called(capsys, "workload", "show", path, "--assume-hit-rate", "0", "--json")
         assert code == 0
-        for secret in ("alice", "987654321987", "123456789"):
-            assert secret not in printed + err
+        assert json.loads(printed)["arrival"]["rate_rps"] == pytest.approx(7.5)
+
+
+NUMBER, NAME = 987654321987, "canary-alice@example.org"
+
+
+def canaries() -> dict[str, str]:
+    """Traces of every kind that can carry ids, each with ids that must be found nowhere else."""
+    base = {"session_id": NAME, "input_length": 1024, "output_length": 7}
+    lines: dict[str, list[dict[str, object]]] = {
+        "mooncake": [{**base, "timestamp": 977 * i, "hash_ids": [NUMBER, NUMBER + 1 + i]} for i in range(80)],
+        "texts": [{**base, "timestamp": 977 * i, "hash_ids": [NAME, f"{NAME}{i}"]} for i in range(80)],
+        "qwen": [
+            {
+                "chat_id": NUMBER + i,
+                "parent_chat_id": NUMBER + i - 1 if i else -1,
+                "timestamp": 1.5 * i,
+                "input_length": 32,
+                "output_length": 7,
+                "hash_ids": [NUMBER, NUMBER + i],
+            }
+            for i in range(80)
+        ],
+        "weka": [
+            {
+                "id": NAME,
+                "block_size": 64,
+                "hash_id_scope": "local",
+                "requests": [
+                    {"t": 2.0 * i, "in": 128, "out": 3, "hash_ids": [NUMBER, NUMBER + i], "model": NAME}
+                    for i in range(40)
+                ],
+            }
+        ],
+        "rounds": [
+            {
+                "session_id": NAME,
+                "round_id": NAME,
+                "input_tokens_total": 500,
+                "prefix_tokens": 100,
+                "output_tokens": 3,
+                "timing_events": [{"timestamp": f"2026-06-01T05:40:{i:02d}Z"}],
+            }
+            for i in range(40)
+        ],
+        "usage": [
+            {
+                "id": NAME,
+                "created": 1748736000 + i,
+                "usage": {"prompt_tokens": 90, "completion_tokens": 4},
+                "user": NAME,
+            }
+            for i in range(40)
+        ],
+    }
+    texts = {f"{name}.jsonl": "".join(json.dumps(row) + "\n" for row in rows) for name, rows in lines.items()}
+    head = "timestamp,session_id,request_id,api_key,prompt_tokens,completion_tokens\n"
+    texts["log.csv"] = head + "".join(f"{i}.5,{NAME}{i % 3},{NUMBER},{NAME},90,4\n" for i in range(60))
+    return texts
+
+
+@pytest.mark.parametrize("name", canaries())
+def test_nothing_of_a_request_reaches_any_output(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pddplan.traces.blocks.MEMORY_BYTES", 64)
+    path, out = tmp_path / name, tmp_path / "w.yaml"
+    path.write_text(canaries()[name])
+    assumed = ["--assume-hit-rate", "0.5"] if name == "usage.jsonl" else []
+    seen = []
+    for arguments in (
+        ["import", str(path), "-m", "deepseek-v3", "--out", str(out), "--scale-to-rps", "2", *assumed],
+        ["import", str(path), "-m", "deepseek-v3", "--out", str(out), "--json", *assumed],
+        ["show", str(path), "--prefill-instances", "2", *assumed],
+        ["show", str(out), "--json"],
+    ):
+        code, printed, err = called(capsys, "workload", *arguments)
+        assert code == 0, err
+        seen += [printed, err]
+    path.write_text(canaries()[name].replace("[" + json.dumps(NAME), '[{"x": "' + NAME + '"}').replace("90", "-5"))
+    seen += called(capsys, "workload", "show", str(path), "--strict", *assumed)[1:]
+    seen.append(out.read_text())
+    assert {file.name for file in tmp_path.iterdir()} == {name, "w.yaml"}
+    for secret in ("canary", "alice", "example.org", str(NUMBER)[:9]):
+        assert not [text for text in seen if secret in text]
 
 
 class TestShow:
