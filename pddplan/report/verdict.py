@@ -78,14 +78,11 @@ def promises_made(sizing: Sizing) -> bool:
 
 
 def next_step(sizing: Sizing) -> str:
-    """What to type next where the plan is not the answer yet: no promises, or a topology that does not pay."""
+    """What to type next where the plan may not be the answer yet: no promises, or fewer paths than there are."""
     if not promises_made(sizing):
         return "No promise was made: --ttft-p90, --ttft-p99 [s] and --tpot [ms] make some."
-    others = [other for other in (sizing.baseline, sizing.one_site) if other is not None]
-    found = [compare(sizing.outcome, other) for other in others if other is not sizing.outcome]
-    if sizing.topology != ANY and any(difference is not None and not difference.wins for difference in found):
-        return f"--topology {ANY} looks for the cheapest mix of all paths."
-    return ""
+    compared = any(other is not None for other in (sizing.baseline, sizing.one_site))
+    return f"--topology {ANY} looks for the cheapest mix of all paths." if compared and sizing.topology != ANY else ""
 
 
 def whole_instances(outcome: Outcome) -> str:
