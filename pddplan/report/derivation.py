@@ -13,6 +13,10 @@ from pddplan.report.text_table import Screen, paragraph
 from pddplan.units import GIGA, MEGA, bytes_per_s_to_gbps
 
 
+NOTHING = 1e-12
+"""Chances and counts below this are shown as none."""
+
+
 def render_derivation(steps: Sequence[Step], screen: Screen) -> str:
     """Steps grouped by what they are about; the value first, then how it came about."""
     lines = [screen.paint.bold("Where the numbers come from")]
@@ -28,6 +32,8 @@ def render_derivation(steps: Sequence[Step], screen: Screen) -> str:
 
 def shown(value: float, unit: str) -> str:
     """A number in the unit people read it in."""
+    if abs(value) < NOTHING:
+        value = 0.0
     if unit == "s":
         return seconds(value)
     if unit == "bytes":
