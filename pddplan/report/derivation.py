@@ -12,7 +12,6 @@ from pddplan.report.numbers import quantity, seconds, short
 from pddplan.report.text_table import Screen, paragraph
 from pddplan.units import GIGA, MEGA, bytes_per_s_to_gbps
 
-
 NOTHING = 1e-12
 """Chances and counts below this are shown as none."""
 
