@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Plan
 from pddplan.evaluate.evaluate import evaluate
+from pddplan.optimize.cells import root_cell
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.points import Points
 from pddplan.optimize.solution import plan_of
@@ -21,6 +22,9 @@ STEP_DIVISOR = 12
 """Large pools grow by this part of themselves at a time; what was too much is taken back."""
 BACK_OFF = (0.995, 0.99, 0.98, 0.97, 0.95, 0.92, 0.88, 0.83, 0.77, 0.7, 0.6, 0.5)
 """Shares of the rate tried where the rate is free."""
+STRETCH = 0.05
+FINEST_STRETCH = 2e-4
+"""How much more than found a fleet is tried at, and how finely, as fractions."""
 WORST = 1e3
 """Most that one broken promise counts, as a multiple of what was promised."""
 LOAD_TOLERANCE = 0.01
@@ -36,23 +40,36 @@ class Judged:
     short: float
 
 
-def judged(points: Points, candidate: Candidate, *, topology: str, detail: bool = True) -> Judged:
+def judged(
+    points: Points, candidate: Candidate, *, topology: str, detail: bool = True, room: float = LOAD_TOLERANCE
+) -> Judged:
     """Evaluate a candidate. Promises must hold without the instances and lines that stand in reserve."""
     plan = _plan(points, candidate, topology)
     outcome = evaluate(points.problem, plan, detail=detail)
     bare = _without_reserves(points, plan)
     seen = outcome if bare == plan else evaluate(points.problem, bare, cost=outcome.cost, detail=False)
-    return Judged(candidate, outcome, shortfall(points, seen))
+    return Judged(candidate, outcome, shortfall(points, seen, room=room))
 
 
-def shortfall(points: Points, outcome: Outcome) -> float:
+def shortfall(points: Points, outcome: Outcome, *, room: float = LOAD_TOLERANCE) -> float:
     """By how much promises and ceilings are missed, each as a fraction of what was promised; 0 when all hold."""
     missed = sum(min(abs(broken.predicted / broken.promised - 1.0), WORST) for broken in outcome.violations)
     ceiling = {option.id: option.max_utilization for option in points.data.pools}
     for load in outcome.pools:
-        over = load.utilization - min(ceiling.get(load.pool, 1.0) + LOAD_TOLERANCE, 1.0)
+        over = load.utilization - min(ceiling.get(load.pool, 1.0) + room, 1.0)
         missed += max(over, 0.0)
     return missed
+
+
+def _lines_fit(points: Points, candidate: Candidate) -> bool:
+    """True when no line is fuller than its ceiling."""
+    routes = points.routes(root_cell(points.data).best(), used=candidate.used)
+    room = {o.line: o.capacity_bytes_per_s for o in points.data.lines if o.id in candidate.taken}
+    sent = dict.fromkeys(room, 0.0)
+    for row, route in enumerate(routes):
+        if route.line in sent and route.payload_bytes is not None:
+            sent[route.line] += float(candidate.flow[row] @ route.payload_bytes)
+    return all(sent[line] <= room[line] * (1.0 + 1e-6) for line in room)
 
 
 def mended(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:
@@ -72,6 +89,28 @@ def mended(points: Points, wanting: Judged, *, topology: str, deadline: float) -
             if tried.short <= 0:
                 return tried
     return None
+
+
+def stretched(points: Points, kept: Judged, *, topology: str, deadline: float) -> Judged:
+    """The same fleet at the highest rate that the evaluator lets it serve, where the rate is free.
+
+    The search keeps to a rate that holds under the mix it assumed; the plan's own mix may allow a little more.
+    """
+    data, judge, current = points.data, Judge(points), kept
+    most = data.max_rate_rps / max(kept.candidate.rate_rps, 1e-12)
+    if data.min_rate_rps >= data.max_rate_rps or most <= 1.0 + FINEST_STRETCH:
+        return kept
+    low, high = 1.0, min(most, 1.0 + STRETCH)
+    share = high
+    while high - low > FINEST_STRETCH and time.perf_counter() < deadline:
+        faster = judge.priced(kept.candidate.instances, kept.candidate.taken, kept.candidate.flow * share)
+        tried = judged(points, faster, topology=topology, detail=False, room=0.0)
+        if tried.short <= 0 and _lines_fit(points, faster):
+            current, low = tried, share
+        else:
+            high = share
+        share = 0.5 * (low + high)
+    return current
 
 
 def _grown(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:

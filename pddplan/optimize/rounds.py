@@ -36,7 +36,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 """Topologies whose paths are among those of another one: quickly searched, their best plan is a start for all."""
 SHARE_FOR_PARTS = 0.4
 """Of the time, what the parts may take together."""
-NODES_FOR_PARTS = 100
+NODES_FOR_PARTS = 500
 SPENT_BEFORE_PARTS = 0.1
 """Questions so large that listing their candidates takes this share of the time have none left for parts."""
 SHARE_FOR_SHAPES = 0.4
@@ -131,7 +131,8 @@ def _best_part(question: _Question) -> Found | None:
     if question.left_s() < (1.0 - SPENT_BEFORE_PARTS) * question.limits.time_limit_s:
         return None
     for done, name in enumerate(parts):
-        share_s = SHARE_FOR_PARTS * question.limits.time_limit_s / len(parts)
+        spent_s = question.limits.time_limit_s - question.left_s()
+        share_s = (SHARE_FOR_PARTS * question.limits.time_limit_s - spent_s) / (len(parts) - done)
         limits = replace(
             question.limits,
             time_limit_s=min(share_s, question.left_s() - LEAST_TIME_S * (len(parts) - done)),

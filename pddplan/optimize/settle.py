@@ -14,7 +14,7 @@ from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import with_mix
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.judge import Candidate, Judge
-from pddplan.optimize.mending import Judged, judged, mended
+from pddplan.optimize.mending import Judged, judged, mended, stretched
 from pddplan.optimize.mix import mix_of_plan
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
@@ -94,21 +94,26 @@ def settled(
         value, last = (last.value if last is not None else math.nan), result
         judge = Judge(points)
         own = judged(points, tidied(judge, smaller_fleet(judge, result.best)), topology=topology)
+        settles = own.short <= 0
         kept: Judged | None = own
-        if own.short > 0:
+        if settles:
+            kept = stretched(points, own, topology=topology, deadline=deadline)
+        else:
             kept = mended(points, own, topology=topology, deadline=max(deadline, time.perf_counter() + LEAST_TIME_S))
         if kept is not None and kept.short <= 0:
+            if kept is not own:  # looked at in passing until now
+                kept = judged(points, kept.candidate, topology=topology)
             found = _found(points, kept, search, result, seconds=time.perf_counter() - started)
             if best is None or better(found.outcome, best.outcome, objective):
                 best = found
-        if result.status == INTERRUPTED or (kept is own and _close(result.value, value, max(limits.gap, 1e-9))):
+        if result.status == INTERRUPTED or (settles and _close(result.value, value, max(limits.gap, 1e-9))):
             break
         basis = kept or own
         mix = mix_of_plan(problem, basis.outcome.plan, before=points.mix, paths=points.paths, pools=points.pools)
         updated = with_mix(
             problem, points.pools, points.paths, mix, objective=objective, limits=limits, bound=points.bound
         )
-        if kept is own and same_numbers(points, updated, result.best):
+        if settles and same_numbers(points, updated, result.best):
             break
         points, start = updated, (basis.candidate,)
     if best is None:
