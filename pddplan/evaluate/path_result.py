@@ -144,7 +144,7 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
 
 def _batch_spread_s(point: DecodePoint, output_tokens: Array, made_tokens: Array) -> Array:
     """Spread of the decoding time of tokens made in a pool whose batch comes and goes [s]."""
-    sd = averaged_sd(point.token_sd_s, output_tokens * point.token_s, memory_s=point.holding_s)
+    sd = averaged_sd(point.token_sd_s, output_tokens * point.token_s, memory_s=point.token_memory_s)
     return np.maximum(made_tokens - 1.0, 0.0) * sd
 
 

@@ -12,6 +12,7 @@ from pddplan.paths.occupancy import CALM, Unrest, slot_occupancy
 from pddplan.queueing.wait import NO_WAIT, OVERLOADED, Wait
 
 _GRID_POINTS = 48
+_LEAST_FADING = 0.01
 
 
 class DecodingInstance(Protocol):
@@ -72,6 +73,8 @@ class DecodePoint:
     wait: Wait
     token_sd_s: float = 0.0
     """Standard deviation of the time per token at a moment, as the batch comes and goes."""
+    token_memory_s: float = 0.0
+    """For how long that lasts: about one holding time, longer where it comes from waves of arrivals."""
 
 
 def step_curve(instance: DecodingInstance, *, context_tokens: float, largest_batch: int) -> StepCurve:
@@ -174,9 +177,8 @@ def decode_point(
         batch = _first_crossing(nodes, nodes - per_instance * holding)
     held = float(np.interp(batch, nodes, holding))
     seen = min(max(batch + 1.0 / instances, 1.0), full)
-    interference = batch * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
-    cap_interference = full * prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
-    wait, batch_sd = OVERLOADED, 0.0
+    slowed = prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
+    wait, batch_sd, in_waves = OVERLOADED, 0.0, 0.0
     if utilization < 1.0:
         slots = instances * full
         wait = NO_WAIT
@@ -196,19 +198,21 @@ def decode_point(
                 work_scv=varied,
             )
             wait = Wait(occupied.delay_probability, occupied.excess * work_s / instances)
-            batch_sd = occupied.sequences_sd / instances
+            batch_sd, in_waves = occupied.sequences_sd / instances, occupied.waves_share
     above, below = min(seen + batch_sd, full), max(seen - batch_sd, 1.0)
     return DecodePoint(
         batch=batch if request_rate_rps > 0 else 0.0,
         cap=cap,
         step_s=curve.step(seen),
-        token_s=curve.token(seen) + interference,
+        token_s=curve.token(seen) + batch * slowed,
         cap_step_s=curve.step(full),
-        cap_token_s=curve.token(full) + cap_interference,
+        cap_token_s=curve.token(full) + full * slowed,
         holding_s=held,
         utilization=float(utilization),
         wait=wait,
-        token_sd_s=0.5 * (curve.token(above) - curve.token(below)),
+        # a fuller batch comes with more prefills, as b t_prefill / O says for the mean
+        token_sd_s=0.5 * (curve.token(above) - curve.token(below) + (above - below) * slowed),
+        token_memory_s=held / max(1.0 - in_waves, _LEAST_FADING),
     )
 
 

@@ -33,6 +33,8 @@ class SlotOccupancy:
     """Standard deviation of the sequences in flight in the whole pool."""
     excess: float
     """Mean length of the queue that a request finds when it has to wait, itself included."""
+    waves_share: float = 0.0
+    """What part of the variance at the level m comes from waves of arrivals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def slot_occupancy(
     """Sequences in flight in a decoding pool, when fewer of them mean faster steps.
 
     Formula:     P(k) ~ 1/z_k exp(sum over j = 1..k of log(lambda h_j / j) / z_j) for k <= c; chance of delay = P(c),
-                 times the mean queue there a + v, times 1 + o V_c / z_c (c / (lambda h_c) - 1) for what waves bring;
+                 times the mean queue there a + v, times 1 + o V_c / (2 z_c) (c / (lambda h_c) - 1) for waves;
                  e = max(sqrt(a b), b) + (I_inf - 1) / (2 (1 - rho)),  b = (1 + cs^2) / (2 (1 - rho)),
                  a = (J_c + cs^2) / (2 s), v = V_c / (2 s), s = 1 - lambda h_c / c: near full slots, stops and waves
                  push; in a long queue only the work and whole waves do;
@@ -98,9 +100,11 @@ def slot_occupancy(
     ends = taken / held
     enough = np.flatnonzero(ends >= request_rate_rps)
     level = float(taken[enough[0]]) if enough.size else float(slots)
-    spread, jump, waves = np.ones_like(taken), 1.0, 0.0
+    spread, jump, waves, share = np.ones_like(taken), 1.0, 0.0, 0.0
     if unrest is not CALM:
-        spread, jump, waves = _spread(request_rate_rps, taken, held, level=level, instances=instances, unrest=unrest)
+        spread, jump, wave = _spread(request_rate_rps, taken, held, level=level, instances=instances, unrest=unrest)
+        at = min(int(np.searchsorted(taken, level)), taken.size - 1)
+        waves, share = float(wave[-1]), float(np.clip(unrest.overlap * wave[at] / spread[at], 0.0, 1.0))
     log_weight = np.cumsum(apart * np.log(request_rate_rps / ends) / spread) - np.log(spread)
     log_weight = np.concatenate([[-np.log(spread[0])], log_weight])
     # where states were left out, each stands for those before it; the last one, full slots, for itself
@@ -115,15 +119,15 @@ def slot_occupancy(
     states = np.concatenate([[0.0], taken])
     mean = float(weight @ states)
     sd = float(np.sqrt(max(weight @ states**2 - mean**2, 0.0)))
-    # in waves more arrive while it is full: then about as many as full slots serve
-    seen = 1.0 + unrest.overlap * max(waves, 0.0) / float(spread[-1]) * (float(ends[-1]) / request_rate_rps - 1.0)
-    return SlotOccupancy(min(float(weight[-1]) * seen, 1.0), sd, float(excess))
+    # in waves more arrive while it is full: between the mean and what full slots serve
+    seen = 1.0 + 0.5 * unrest.overlap * max(waves, 0.0) / float(spread[-1]) * (float(ends[-1]) / request_rate_rps - 1.0)
+    return SlotOccupancy(min(float(weight[-1]) * seen, 1.0), sd, float(excess), share)
 
 
 def _spread(
     request_rate_rps: float, taken: Array, held: Array, *, level: float, instances: int, unrest: Unrest
-) -> tuple[Array, float, float]:
-    """z_j, J_c and V_c of slot_occupancy."""
+) -> tuple[Array, float, Array]:
+    """z_j, J_c and V_j of slot_occupancy."""
     ends, apart = taken / held, taken - level
     near = np.abs(apart) < 1.0
     relaxation = np.where(near, 1.0 / held, (ends - request_rate_rps) / np.where(near, 1.0, apart))
@@ -135,4 +139,4 @@ def _spread(
     varied = max(unrest.stop_second_s2 - unrest.stop_mean_s**2, 0.0) / (1.0 + relaxation * unrest.stop_memory_s)
     calm = brought + missed**2 * varied
     spread = np.maximum(1.0 + 0.5 * (calm - 1.0) + unrest.overlap * waves, _LEAST_SPREAD)
-    return np.asarray(spread), float(calm[-1]), float(waves[-1])
+    return np.asarray(spread), float(calm[-1]), np.asarray(waves)

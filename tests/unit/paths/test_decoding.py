@@ -15,6 +15,7 @@ from pddplan.paths.decoding import (
     decode_point,
     step_curve,
 )
+from pddplan.paths.occupancy import Unrest
 from tests.fakes import LinearInstance
 
 INSTANCE = LinearInstance(step_a_s=0.02, step_b_s=1e-4, batch_cap=100)
@@ -110,3 +111,22 @@ def test_a_pool_that_is_asked_for_no_tokens_is_idle() -> None:
     got = point(3.0, tokens=0.0)
     assert (got.batch, got.utilization) == (pytest.approx(0.0), 0.0)
     assert float(got.wait.mean_s) == pytest.approx(0.0)
+
+
+def test_on_aggregated_instances_a_fuller_batch_comes_with_more_prefills() -> None:
+    plain, mixed = point(4.0), point(4.0, prefill_s=0.05)
+    assert mixed.token_sd_s > 2.0 * plain.token_sd_s
+    assert mixed.token_memory_s == pytest.approx(mixed.holding_s)
+
+
+def test_what_waves_do_lasts_longer() -> None:
+    waves = decode_point(
+        CURVE,
+        cap=CAP,
+        instances=4,
+        request_rate_rps=8.0,
+        tokens_per_request=500.0,
+        unrest=Unrest(lambda window_s: np.full_like(window_s, 6.0)),
+    )
+    assert waves.token_memory_s > 1.5 * waves.holding_s
+    assert waves.token_sd_s > point(8.0).token_sd_s
