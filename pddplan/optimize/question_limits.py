@@ -15,7 +15,7 @@ from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import prefill_servers
 from pddplan.network.rate import effective_rate
 from pddplan.optimize.data import LineOption, OwnedChips
-from pddplan.optimize.objective import SMALLEST_RATE_RPS, Limits, Objective
+from pddplan.optimize.objective import LARGEST_RATE_RPS, SMALLEST_RATE_RPS, Limits, Objective
 
 BUSIEST = 0.9995
 """No pool or line is planned busier, whatever the ceiling asked for: at 1 waits never end."""
@@ -33,6 +33,7 @@ def rate_range(problem: Problem, pools: Sequence[Pool], *, objective: Objective,
     if objective.kind == "rps":
         cap = objective.rate_rps
         most = cap if cap is not None else _largest_rate(problem, pools, objective=objective, limits=limits)
+        most = min(most, LARGEST_RATE_RPS)  # without a limit that binds: no question is asked beyond it either
         lowest = max(SMALLEST_SHARE * most, SMALLEST_RATE_RPS)
         return lowest, max(most, lowest)
     if objective.rate_rps is not None:
