@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
 from pddplan.questions import DEFAULT_WORKLOAD as DEFAULT_WORKLOAD
-from pddplan.questions import default_topology as default_topology
 from pddplan.questions import Given as Given
 from pddplan.questions import check_rate as check_rate
+from pddplan.questions import default_topology as default_topology
 from pddplan.questions import known_chip as known_chip
 from pddplan.questions import load_inputs as load_inputs
 from pddplan.questions import problem_of as problem_of
@@ -51,7 +51,12 @@ LINE_RANGE = (1e-6, 1e9)
 """Rates [Gbit/s] and sizes of KV [bytes per token] that a line is checked for."""
 COMPARISON_S = 10.0
 COMPARISON_NODES = 40
-"""Longest search for a plan that is only there to compare with; it need not be proven the best one."""
+COMPARISON_SHARE = 0.2
+LEAST_COMPARISON_S = 0.1
+OUT_OF_TIME = "the time limit was used up: not everything was compared"
+INTERRUPTED = "interrupted: this is the best plan found until then"
+"""Longest search for a plan that is only there to compare with; it need not be proven the best one. All of them
+together have at least COMPARISON_SHARE of the time limit."""
 
 
 class Asked(Given, total=False):
@@ -141,9 +146,11 @@ def size_inputs(
     goal = objective or optimize.Objective(kind="cost", rate_rps=inputs.workload.arrival.rate_rps)
     bounds = limits or optimize.Limits()
     problem, shapes = problem_of(inputs), shapes_of(inputs)
+    reserved_s = min(COMPARISON_SHARE * bounds.time_limit_s, COMPARISON_S) if compare else 0.0
+    own = replace(bounds, time_limit_s=bounds.time_limit_s - reserved_s)
     with clock("optimise"):
         outcome = optimize.size(
-            problem, topology=topology, objective=goal, limits=bounds, shapes=shapes, nearness=nearness
+            problem, topology=topology, objective=goal, limits=own, shapes=shapes, nearness=nearness
         )
     if compare:
         sizing = compared(
@@ -188,55 +195,85 @@ def compared(
 
     clock, bounds = clock or _Clock(), limits or optimize.Limits()
     topology = topology or outcome.plan.topology
-    allowed = topology if topology in optimize.TOPOLOGIES else "any"  # plans made by hand may name their own
     goal = objective or optimize.Objective(kind="cost")
-    problem, shapes = problem or problem_of(inputs), shapes_of(inputs)
-    baseline = cold = None
-    remarks: list[str] = _peak_remark(inputs.workload, outcome.plan.rate_rps)
+    sizing = Sizing(
+        inputs=inputs,
+        topology=topology,
+        outcome=outcome,
+        objective=objective,
+        limits=limits,
+        remarks=tuple(_peak_remark(inputs.workload, outcome.plan.rate_rps)),
+        timings_s=clock.spent_s,
+    )
+    if outcome.solver is not None and outcome.solver.status == "interrupted":
+        return replace(sizing, remarks=(*sizing.remarks, INTERRUPTED))
     same_rate = replace(goal, kind="cost", rate_rps=outcome.plan.rate_rps, budget_per_month=None)
+    question = problem or problem_of(inputs)
+    try:
+        for part in (_with_baseline, _with_one_site, _without_any_cache):
+            left_s = bounds.time_limit_s - sum(clock.spent_s.values())
+            if left_s < LEAST_COMPARISON_S:
+                return replace(sizing, remarks=(*sizing.remarks, OUT_OF_TIME))
+            limited = replace(bounds, time_limit_s=min(left_s, COMPARISON_S))
+            sizing = part(sizing, question, objective=same_rate, limits=limited, clock=clock)
+    except KeyboardInterrupt:
+        return replace(sizing, remarks=(*sizing.remarks, INTERRUPTED))
+    return sizing
+
+
+def _with_baseline(
+    sizing: Sizing, question: Question, *, objective: Objective, limits: Limits, clock: _Clock
+) -> Sizing:
+    from pddplan import optimize
+
+    if sizing.topology == "colocated":
+        return replace(sizing, baseline=sizing.outcome)
     with clock("baseline"):
-        if topology == "colocated":
-            baseline = outcome
-        else:
-            baseline = optimize.baseline(problem, outcome, objective=same_rate, limits=bounds, shapes=shapes)
-        if baseline is None:
-            remarks.append("no aggregated plan keeps these promises at this rate, so there is nothing to compare with")
-    alone = None
-    if any(line.count > 0 for line in outcome.plan.lines):
-        with clock("one site"):
-            alone = optimize.one_site(problem, outcome, limits=bounds, shapes=shapes)
+        found = optimize.baseline(
+            question, sizing.outcome, objective=objective, limits=limits, shapes=shapes_of(sizing.inputs)
+        )
+    if found is None:
+        nothing = "no aggregated plan keeps these promises at this rate, so there is nothing to compare with"
+        return replace(sizing, remarks=(*sizing.remarks, nothing))
+    return replace(sizing, baseline=found)
+
+
+def _with_one_site(
+    sizing: Sizing, question: Question, *, objective: Objective, limits: Limits, clock: _Clock
+) -> Sizing:
+    from pddplan import optimize
+
+    if not any(line.count > 0 for line in sizing.outcome.plan.lines):
+        return sizing
+    with clock("one site"):
+        alone = optimize.one_site(question, sizing.outcome, limits=limits, shapes=shapes_of(sizing.inputs))
+    return replace(sizing, one_site=alone)
+
+
+def _without_any_cache(
+    sizing: Sizing, question: Question, *, objective: Objective, limits: Limits, clock: _Clock
+) -> Sizing:
+    from pddplan import optimize
+
+    uncached = replace(sizing.inputs, workload=without_cache(sizing.inputs.workload))
+    # plans made by hand may name their own topology
+    allowed = sizing.topology if sizing.topology in optimize.TOPOLOGIES else "any"
     with clock("no cache"):
-        uncached = replace(inputs, workload=without_cache(inputs.workload))
         try:
             cold = optimize.size(
                 problem_of(uncached),
                 topology=allowed,
-                objective=same_rate,
-                limits=replace(
-                    bounds,
-                    time_limit_s=min(bounds.time_limit_s, COMPARISON_S),
-                    max_nodes=COMPARISON_NODES,
-                    prove_shapes=False,
-                ),
-                shapes=shapes,
+                objective=objective,
+                limits=replace(limits, max_nodes=COMPARISON_NODES, prove_shapes=False),
+                shapes=shapes_of(sizing.inputs),
                 relax=False,
             )
         except SolverError:
-            remarks.append(f"at 0 % hit rate no plan was found within {COMPARISON_S:g} s")
+            remark = "at 0 % hit rate no plan was found in time"
+            return replace(sizing, remarks=(*sizing.remarks, remark))
         except InfeasibleError as error:
-            remarks.append(f"at 0 % hit rate {error.what}")
-    return Sizing(
-        inputs=inputs,
-        topology=topology,
-        outcome=outcome,
-        baseline=baseline,
-        one_site=alone,
-        cold=cold,
-        objective=objective,
-        limits=limits,
-        remarks=tuple(remarks),
-        timings_s=clock.spent_s,
-    )
+            return replace(sizing, remarks=(*sizing.remarks, f"at 0 % hit rate {error.what}"))
+    return replace(sizing, cold=cold)
 
 
 def evaluate_plan(inputs: Inputs, plan: Plan) -> Outcome:
