@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,7 +93,7 @@ def build(case: Case) -> tuple[Problem, Plan]:
     """A plan whose prefill pool and line run at the asked utilisations; the decode pool has room."""
     classes, instance = traffic(case.mix), STRAIGHT
     if case.topology == "colocated":
-        return _aggregated(case, classes, instance)
+        return aggregated(case, classes)
     service = instance.prefill_time_s(
         new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens
     )
@@ -121,20 +121,28 @@ def build(case: Case) -> tuple[Problem, Plan]:
     return problem, Plan(case.topology, rate, tuple(pools), (LinePlan("a-b", gbps),), tuple(ways), share)
 
 
-def _aggregated(case: Case, classes: RequestClasses, instance: LinearInstance) -> tuple[Problem, Plan]:
+def aggregated(
+    case: Case,
+    classes: RequestClasses,
+    *,
+    prefill_share: float = AGGREGATED_PREFILL,
+    batch: int = AGGREGATED_BATCH,
+    dispersion: Mapping[float, float] | None = None,
+) -> tuple[Problem, Plan]:
     """One pool that prefills and decodes, busy to the asked share of what full batches could do."""
     stop_s = classes.mean(
-        instance.prefill_stop_s(new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens)
+        STRAIGHT.prefill_stop_s(new_tokens=classes.miss_prefill_tokens, cached_tokens=classes.cached_prefill_tokens)
     )
-    full = np.array([float(AGGREGATED_BATCH)])
-    token_s = float(instance.decode_step_s(batch=full, context_tokens=full)[0]) / AGGREGATED_BATCH
-    made = stop_s * (1.0 - AGGREGATED_PREFILL) / AGGREGATED_PREFILL / token_s
+    full = np.array([float(batch)])
+    token_s = float(STRAIGHT.decode_step_s(batch=full, context_tokens=full)[0]) / batch
+    made = stop_s * (1.0 - prefill_share) / prefill_share / token_s
     scale = made / classes.mean(classes.output_tokens)
     classes = replace(classes, output_tokens=classes.output_tokens * scale)
-    rate = case.pool_utilization * case.servers / (stop_s / AGGREGATED_PREFILL)
-    pool = Pool("P", "A", Role.AGGREGATED, "straight", Shape(), case.servers, batch=AGGREGATED_BATCH)
-    workload = Workload(case.mix, "none", classes, Arrival(rate, case.scv), Promises())
-    problem = Problem(workload, Sites("bench", {"A": Site("A", {})}, {}), {}, None, lambda pool: instance, SETTINGS)
+    rate = case.pool_utilization * case.servers / (stop_s / prefill_share)
+    pool = Pool("P", "A", Role.AGGREGATED, "straight", Shape(), case.servers, batch=batch)
+    arrival = Arrival(rate, case.scv, dispersion=dispersion or {})
+    workload = Workload(case.mix, "none", classes, arrival, Promises())
+    problem = Problem(workload, Sites("bench", {"A": Site("A", {})}, {}), {}, None, lambda pool: STRAIGHT, SETTINGS)
     way = Way("AGG", PathKind.AGGREGATED, "P", None, "P", None)
     return problem, Plan(case.topology, rate, (pool,), (), (way,), np.ones((1, classes.count)))
 
