@@ -33,9 +33,9 @@ class Question:
     limits: Limits
     shapes: Shapes
 
-    def answer(self, *, time_limit_s: float) -> Found | None:
-        """Any plan that answers the question, or None."""
-        limits = replace(self.limits, gap=ANY_PLAN, time_limit_s=time_limit_s)
+    def answer(self, *, time_limit_s: float, gap: float = ANY_PLAN) -> Found | None:
+        """Any plan that answers the question (or one within a gap of the best), or None."""
+        limits = replace(self.limits, gap=gap, time_limit_s=time_limit_s)
         try:
             found = search_plans(
                 self.problem, self.topology, objective=self.objective, limits=limits, shapes=self.shapes

@@ -53,8 +53,11 @@ class Nearness:
     """None = fewest kinds of chips."""
     within: float = WITHIN
 
-    def check(self) -> None:
-        """Raise InputError for a share that makes no sense."""
+    def check(self, objective: Objective) -> None:
+        """Raise InputError for a share that makes no sense, or an objective without a cost to weigh it against."""
+        if search_objective(objective) != "cost":
+            what = "nearness to a plan, or fewer kinds of chips, is weighed against cost at a given rate"
+            raise InputError(Fault(what, fix="use --objective cost", where="--keep, --within"))
         if not 0 <= self.within <= 1:
             fault = Fault(f"must lie in [0, 1], got {self.within!r}", fix="write --within 0.02", where="--within")
             raise InputError(fault)
@@ -108,13 +111,8 @@ def nearest(
 ) -> Found:
     """The plan nearest to what is there, among those that cost at most the stated share more than the best one.
 
-    Raises:  InputError where the plan may choose its own rate: then there is no cost to compare with.
+    Raises:  nothing of its own (see Nearness.check).
     """
-    nearness.check()
-    if search_objective(objective) != "cost":
-        raise InputError(
-            Fault("nearness to a plan is weighed against cost at one rate", fix="use --objective cost", where="--keep")
-        )
     best = found.outcome
     most = (1.0 + nearness.within) * best.cost.monthly_total
     bounded = replace(objective, budget_per_month=min(most, objective.budget_per_month or most))

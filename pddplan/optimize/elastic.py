@@ -44,6 +44,7 @@ RELAXED = 1.0
 """What it counts that something is relaxed at all, beside the fraction by which it is."""
 LADDER = (1.0, 1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 16.0, 32.0, 64.0)
 """Factors by which a promise may be relaxed."""
+RATE = "rate"
 MOST = 64.0
 """A limit may be relaxed to this multiple."""
 ROOM_COUNTS = 1e-4
@@ -112,7 +113,7 @@ def budget_limit(asked: float) -> Limit:
 def rate_limit(asked_rps: float) -> Limit:
     """Requests per second to be served."""
     return Limit(
-        "rate", asked_rps, asked_rps, lambda data, v: 1.0 * v.rate, lambda _, candidate: candidate.rate_rps, least=True
+        RATE, asked_rps, asked_rps, lambda data, v: 1.0 * v.rate, lambda _, candidate: candidate.rate_rps, least=True
     )
 
 

@@ -27,6 +27,7 @@ from pddplan.optimize.asking import (
 )
 from pddplan.optimize.build import build
 from pddplan.optimize.elastic import (
+    RATE,
     ElasticSearch,
     Limit,
     Soft,
@@ -47,6 +48,8 @@ NO_LIMIT_KW = 1e9
 SHARE_FOR_PROGRAM = 0.5
 """Of the time; the rest goes into making the amounts smaller."""
 ALIKE = 1e-3
+RATE_GAP = 0.02
+"""How near to the most a rate that is to be relaxed is found."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +82,24 @@ def joint_relaxations(question: Question, deadline: float) -> tuple[Relaxation, 
         if reached_s > promise.limit_s * (1 + 1e-9):
             needed[promise] = relaxed_promise_s(reached_s)
     kept = _needed_limits(question, needed, exceeded, usage, deadline)
+    slower = _slower(question, kept, usage, deadline) if needed else None
+    if slower is not None:  # a lower rate instead of easier promises: fewer things to relax
+        needed = {}
+        usage = {**usage, RATE: slower}
     eased = _eased(question, needed, kept, usage)
     return (*_tightened(eased, needed, deadline), *(own.relaxed(usage[own.limit.key]) for own in kept))
+
+
+def _slower(question: Question, kept: list[_Loosened], usage: dict[str, float], deadline: float) -> float | None:
+    """The rate at which all promises hold with the other limits relaxed, where the rate is to be relaxed anyway."""
+    rate = next((own.limit.asked for own in kept if own.limit.key == RATE), None)
+    if rate is None or time.perf_counter() > deadline:
+        return None
+    eased = _eased(question, {}, [own for own in kept if own.limit.key != RATE], usage)
+    found = replace(eased, objective=replace(eased.objective, kind="rps", rate_rps=rate)).answer(
+        time_limit_s=time_left(deadline), gap=RATE_GAP
+    )
+    return found.outcome.goodput_rps if found is not None and found.outcome.goodput_rps > 0 else None
 
 
 def _exceeds(limit: Limit, used: float) -> bool:

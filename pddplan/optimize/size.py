@@ -55,6 +55,8 @@ def find(
     """As ``size``, and also give the model the plan came from (for explanations)."""
     objective.check()
     limits.check()
+    if nearness is not None:
+        nearness.check(objective)
     faults = ProblemList()
     check_rate(problem.workload.arrival.rate_rps, faults, where="workload: arrival.rate_rps")
     faults.raise_if_any()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pddplan.domain.sites import SiteChip
+from pddplan.domain.workload import Promises
 from pddplan.errors import InfeasibleError, Relaxation
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize import Limits, Objective, size
@@ -12,6 +15,7 @@ from pddplan.optimize.asking import round_up, smallest_feasible
 from tests.unit.optimize.small_question import (
     PREFILL_FIXED_S,
     PREFILL_S_PER_TOKEN,
+    classes,
     question,
     shapes,
     two_sites,
@@ -77,3 +81,30 @@ def test_smallest_feasible_is_found_and_safe() -> None:
 def test_rounding_up_never_goes_below(value: float, rounded: float) -> None:
     assert round_up(value) == pytest.approx(rounded)
     assert round_up(value) >= value
+
+
+def test_reserves_that_leave_no_room_are_named() -> None:
+    problem = question(4.0, sites=two_sites(at_b=SiteChip("big", max_chips=32, roles=("MD",))))
+    spares = by_limit(refused(problem, limits=Limits(redundant_instances=10)))["spare instances per pool"]
+    assert 0 <= spares.needed < 4
+    assert spares.hint == f"--spare {spares.needed:g}"
+    tight = by_limit(refused(problem, limits=Limits(max_utilization=0.02)))["ceiling of pools"]
+    assert 0.02 < tight.needed <= 0.95
+    eased = Limits(max_utilization=tight.needed)
+    assert size(problem, objective=Objective("cost"), limits=eased, shapes=shapes).keeps_promises
+
+
+def test_power_is_named_by_what_a_plan_draws() -> None:
+    sites = two_sites()
+    places = {**sites.sites, "a": replace(sites.sites["a"], power_limit_kw=0.01)}
+    found = by_limit(refused(question(sites=replace(sites, sites=places))))["power of site a"]
+    assert found.needed > 1.0  # far beyond the multiples that promises are tried with
+    assert found.hint == f"--power a={found.needed:g}"
+
+
+def test_promises_to_traffic_classes_are_relaxed_by_name() -> None:
+    mix = replace(classes(), group=("agents", "chat", "chat"))
+    problem = question(mix=mix, promises=Promises(tpot_s=0.05, by_class={"chat": Promises(ttft_p99_s=0.1)}))
+    found = by_limit(refused(problem))["chat TTFT P99"]
+    assert found.needed > 0.1
+    assert found.hint == f"--promise chat:ttft-p99={found.needed:g}"
