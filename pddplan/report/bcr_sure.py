@@ -16,6 +16,8 @@ from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.studies.sureness import Sureness
 
 SCHEMA = "pddplan-bcr-sure/1"
+MANY_SAMPLES = 128
+"""From here on a number without effect alone may be said to matter together with others."""
 BAR_CELLS = 24
 
 
@@ -103,7 +105,10 @@ def tornado_bar(bar: Bar, centre: float, reach: float, cells: int = BAR_CELLS) -
 
 
 def _influence(sure: Sureness, screen: Screen) -> list[str]:
-    ranked = sorted(sure.spread.influence.items(), key=lambda pair: -abs(pair[1]))[:5]
+    felt = {bar.factor.name for bar in sure.bars if matters(bar, sure)}
+    few = sure.spread.samples < MANY_SAMPLES  # then quasi-random coordinates still follow each other by construction
+    known = [(name, value) for name, value in sure.spread.influence.items() if name in felt or not few]
+    ranked = sorted(known, key=lambda pair: -abs(pair[1]))[:5]
     noise = max(0.1, 2.0 / math.sqrt(sure.spread.samples))  # two standard errors of a correlation that is nought
     strong = [f"{name} ({value:+.2f})" for name, value in ranked if abs(value) >= noise]
     if not strong:

@@ -12,7 +12,7 @@ from pddplan.domain.chip import Price
 from pddplan.economics.costs import plan_cost
 from pddplan.errors import InputError
 from pddplan.evaluate.evaluate import evaluate
-from pddplan.report.bcr_sure import render, sure_csv, sure_json, tornado_bar
+from pddplan.report.bcr_sure import matters, render, sure_csv, sure_json, tornado_bar
 from pddplan.report.text_table import Paint, Screen
 from pddplan.studies.perturb import at_rate, scale_chip_price, scale_misses, scale_outputs, with_hit_rate
 from pddplan.studies.sureness import (
@@ -111,6 +111,16 @@ def test_study_end_to_end_is_seeded_and_rendered() -> None:
     assert data["samples"] == 4
     assert len(sure_csv(first).splitlines()) == len(first.bars) + 1
     assert len(tornado_bar(first.bars[0], first.planned.bcr, 1.0)) == 25
+
+
+def test_few_draws_name_no_number_that_moves_nothing_alone() -> None:
+    sure = how_sure(inputs(), split_plan(), samples=8)
+    idle = {bar.factor.name for bar in sure.bars if not matters(bar, sure)}
+    assert idle
+    loud = replace(sure, spread=replace(sure.spread, influence=dict.fromkeys(sure.spread.influence, 0.99)))
+    screen = Screen(width=200, paint=Paint(), ascii_only=False)
+    said = next(block for block in render(loud, screen).split("\n\n") if block.startswith("What moves BCR most"))
+    assert not [name for name in idle if name in said]
 
 
 def test_ranges_are_checked() -> None:
