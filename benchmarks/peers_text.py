@@ -28,7 +28,7 @@ ANSWERS_READ = (
     "  distribution: wait in the queue at the planned load (up to 95 % busy), prefill, KV transfer, first step. The",
     "  promise is put on P50 here, because the peer's number is nearest to a typical one; P90 stands beside it.",
     "- **TPOT.** The peer's promise is on the mean, ours on P90, which in aggregated serving, where prefills",
-    "  interrupt decoding, costs a few percent of throughput.",
+    "  interrupt decoding, costs up to a tenth of the throughput.",
     "- **Mixtures of experts over nodes.** The peer's tables have no exchange over NICs for these engines: its own",
     "  provenance file says that times of one node stand in for two. See the next section.",
     "- **Margins.** The peer takes 10 % off the rate of prefill workers and 8 % off decode workers when it matches",
@@ -94,7 +94,7 @@ EXPERTS_AGGREGATED_READ = (
     "agree with the shared stop, and so does the closed loop that our numbers were fitted to); and the peer prices",
     "NICs as NVLink where the table says so. What is left is speed, and a promise on TPOT magnifies it: the answer to",
     "a step that is 15 to 30 % slower is half as many requests in flight (last but one column), not 30 % fewer tokens.",
-    "That our promise is on P90 costs a few percent. On speed, measurements (next section) lie on either side: the",
+    "That our promise is on P90 costs up to a tenth. On speed, measurements (next section) lie on either side: the",
     "peer is too fast for Qwen3-235B and too slow for DeepSeek-V3 on H200.",
 )
 
