@@ -30,7 +30,7 @@ ColumnsOption = Annotated[
     typer.Option(
         "--columns",
         metavar="ROLE=NAME,...",
-        help="Which column means what: time, input, output, session, ids, hit, appended, status.",
+        help="Which column means what: time, input, output, session, lane, ids, hit, appended, written, status.",
     ),
 ]
 TimeUnitOption = Annotated[
