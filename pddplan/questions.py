@@ -317,6 +317,9 @@ def known_chip(sites: Sites, chip: str) -> str:
     wanted = chip.strip().lower().replace("_", "-").replace(" ", "-")
     if wanted in offered:
         return wanted
+    alike = [name for name in offered if name.startswith(f"{wanted}-")]
+    if len(alike) == 1:  # h200 where h200-sxm is the only one
+        return alike[0]
     raise InputError(
         Problem(
             what=f"no site offers the chip {chip!r}{did_you_mean(wanted, offered)}",

@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pddplan.cli import options
-from pddplan.cli.options import profile_dirs
+from pddplan.cli.asked import Asked, asks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pddplan.studies.sweep import Axis, Row
-    from pddplan.studies.sweep_file import RowWriter
+    from pddplan.studies.sweep import Axis
 
 _EXAMPLES = """\b
 Examples:
   pddplan sweep --vary hit_rate=0.5:0.99:20 --csv sweep.csv
   pddplan sweep --vary topology=pd,pdd --vary link=10,40,100 --vary rps=5:20:4 --csv sweep.csv --resume
+  pddplan sweep --vary rps=5:30:6 --vary settings.overlap=none,layerwise --html sweep.html
   pddplan sweep --vary price.h200-sxm=2,2.5,3 --backend dask --cluster tcp://scheduler:8786 --csv sweep.csv
 """
 
 
+@asks(leave_out=("as_json", "csv", "time_limit"))
 def sweep(
+    asked: Asked,
     vary: Annotated[
         list[str],
         typer.Option(
@@ -33,7 +35,7 @@ def sweep(
             metavar="NAME=VALUES",
             help="Input and its values, LOW:HIGH:POINTS or V1,V2,... (repeatable). Names: hit_rate, link [Gbit/s], "
             "rps, scv, rtt [ms], output_factor, ttft_p50, ttft_p90, ttft_p99 [s], tpot [ms], topology, price.CHIP "
-            "[per chip and hour].",
+            "[per chip and hour], settings.NAME as of size --set.",
         ),
     ],
     csv: Annotated[
@@ -42,8 +44,6 @@ def sweep(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the rows that an earlier, stopped run left in FILE.")
     ] = False,
-    workload: options.WorkloadOption = "agentic-64k",
-    sites: options.SitesOption = None,
     topology: Annotated[
         str | None,
         typer.Option(
@@ -53,11 +53,6 @@ def sweep(
     objective: Annotated[
         str, typer.Option("--objective", help="cost: least money for the whole rate. bcr: choose the rate too.")
     ] = "cost",
-    rps: options.RpsOption = None,
-    ttft_p90: options.TtftP90Option = None,
-    ttft_p99: options.TtftP99Option = None,
-    tpot: options.TpotOption = None,
-    link: options.LinkOption = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Questions side by side (-1 = all cores).")] = -1,
     backend: Annotated[
         str, typer.Option("--backend", help="loky (processes), threading, dask, ray or serial.")
@@ -68,52 +63,53 @@ def sweep(
     time_limit: Annotated[
         float, typer.Option("--time-limit", callback=options.positive, help="Seconds per question.")
     ] = 10.0,
-    profiles: options.ProfilesOption = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also draw the figures over what varies, as a page.")
+    ] = None,
 ) -> None:
     """Size the workload for every combination of values; one tidy row each. A point without a plan is a row too."""
     from pddplan.optimize import Limits
-    from pddplan.questions import default_topology, load_inputs
     from pddplan.studies import sweep as study
     from pddplan.studies import sweep_file
-    from pddplan.units import MS_PER_S
 
     axes = [study.parse_axis(text) for text in vary]
     points = study.grid(axes)
-    with profile_dirs(profiles):
-        inputs = load_inputs(
-            workload,
-            sites,
-            rps=rps,
-            ttft_p90_s=ttft_p90,
-            ttft_p99_s=ttft_p99,
-            tpot_s=None if tpot is None else tpot / MS_PER_S,
-            link_gbps=link,
-        )
-        study.question_at(inputs, axes, points[0])  # nonsense is refused before anything runs
-        study.question_at(inputs, axes, points[-1])
-        earlier = sweep_file.done_before(csv, axes) if csv is not None and resume else []
-        known = {tuple(row[: len(axes)]) for row in earlier}
-        open_points = [values for values in points if sweep_file.key(values) not in known]
-        rows = study.run(
-            inputs,
-            axes,
-            open_points,
-            topology=topology or default_topology(inputs.sites),
-            objective=objective,
-            limits=Limits(time_limit_s=time_limit, max_nodes=200),
-            jobs=jobs,
-            backend=backend,
-            address=cluster,
-        )
-        if csv is None:
-            _print(list(_counted(rows, len(open_points))), axes, points)
-            return
-        writer = sweep_file.RowWriter(csv, axes, earlier)
+    inputs = asked.inputs()
+    study.check_axes(inputs, axes)
+    earlier = sweep_file.done_before(csv, axes) if csv is not None and resume else []
+    known = {tuple(row[: len(axes)]) for row in earlier}
+    open_points = [values for values in points if sweep_file.key(values) not in known]
+    writer = sweep_file.RowWriter(csv, axes, earlier)
+    rows = study.run(
+        inputs,
+        axes,
+        open_points,
+        topology=asked.topology(topology, inputs),
+        objective=objective,
+        limits=Limits(time_limit_s=time_limit, max_nodes=200),
+        jobs=jobs,
+        backend=backend,
+        address=cluster,
+    )
+    try:
         for row in _counted(rows, len(open_points)):
             writer.add(row)
-        writer.finish(points)
-    plans = sum(1 for row in writer.rows.values() if row[len(axes)] == "plan")
-    _show(writer, axes, points)
+    except KeyboardInterrupt:
+        if csv is not None:
+            kept = f"{len(writer.rows)} of {len(points)} rows are kept in {sweep_file.part_of(csv)}"
+            sys.stderr.write(f"{kept}; the same command with --resume goes on\n")
+        raise
+    table = writer.finish(points)
+    if html is not None:
+        from pddplan.files import write_atomically
+        from pddplan.report.sweep_page import page_of
+
+        write_atomically(html, page_of(sweep_file.header(axes), table))
+    if csv is None:
+        sys.stdout.write(sweep_file.table(table, axes))
+        return
+    _show(csv, axes, table)
+    plans = sum(1 for row in table if row[len(axes)] == "plan")
     sys.stderr.write(f"{csv}: {len(points)} questions, {plans} with a plan\n")
 
 
@@ -129,21 +125,12 @@ def _counted(rows, total: int):  # type: ignore[no-untyped-def]
         yield row
 
 
-def _show(writer: RowWriter, axes: Sequence[Axis], points: Sequence[Sequence[float | str]]) -> None:
+def _show(path: Path, axes: Sequence[Axis], rows: Sequence[Sequence[str]]) -> None:
     """The table for people, beside the file; not where the file itself goes to standard output."""
     from pddplan.files import is_standard_output
     from pddplan.report.sweep_table import render
     from pddplan.report.text_table import Screen
     from pddplan.studies import sweep_file
 
-    if not is_standard_output(writer.path):
-        rows = [writer.rows[sweep_file.key(values)] for values in points]
+    if not is_standard_output(path):
         sys.stdout.write(render(sweep_file.header(axes), rows, Screen.of(sys.stdout)))
-
-
-def _print(rows: Sequence[Row], axes: Sequence[Axis], points: Sequence[Sequence[float | str]]) -> None:
-    from pddplan.studies import sweep_file
-
-    order = {sweep_file.key(values): at for at, values in enumerate(points)}
-    ordered = sorted(rows, key=lambda row: order[sweep_file.key(row.values)])
-    sys.stdout.write(sweep_file.table([sweep_file.cells(row, axes) for row in ordered], axes))

@@ -99,10 +99,7 @@ def whole_instances(outcome: Outcome) -> str:
     ]
     if not fewer:
         return "no promise or capacity is used whole"
-    return (
-        "no promise or capacity is used whole, but replicas are: one fewer would leave "
-        f"{', '.join(fewer)}"
-    )
+    return f"no promise or capacity is used whole, but replicas are: one fewer would leave {', '.join(fewer)}"
 
 
 def shown_plans(sizing: Sizing) -> list[tuple[str, Outcome]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pddplan.domain.outcome import Outcome
 from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
@@ -127,7 +128,8 @@ def _sized(inputs: Inputs, topology: str, limits: Limits) -> Outcome | None:
 
 
 def _promising(inputs: Inputs, measure: Measure, value: float | None) -> Inputs:
-    promises = replace(inputs.workload.promises, **{measure.field: value})
+    made: dict[str, Any] = {measure.field: value}
+    promises = replace(inputs.workload.promises, **made)
     return replace(inputs, workload=replace(inputs.workload, promises=promises))
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pddplan.domain.outcome import Outcome
-from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
+from pddplan.errors import InfeasibleError, InputError, PddplanError, Problem, SolverError, did_you_mean
 from pddplan.optimize import TOPOLOGIES, Limits, Objective, size
-from pddplan.questions import known_chip, problem_of, shapes_of, with_link
+from pddplan.questions import known_chip, problem_of, settings_of, shapes_of, with_link
 from pddplan.sizing import Inputs
 from pddplan.studies.perturb import scale_outputs, with_hit_rate
 from pddplan.units import MS_PER_S
@@ -89,7 +89,8 @@ def _output_factor(inputs: Inputs, value: Value) -> Inputs:
 
 def _promise(field: str, *, scale: float = 1.0) -> Callable[[Inputs, Value], Inputs]:
     def change(inputs: Inputs, value: Value) -> Inputs:
-        promises = replace(inputs.workload.promises, **{field: _positive(value, field) / scale})
+        made: dict[str, Any] = {field: _positive(value, field) / scale}
+        promises = replace(inputs.workload.promises, **made)
         return replace(inputs, workload=replace(inputs.workload, promises=promises))
 
     return change
@@ -117,6 +118,11 @@ def _price(inputs: Inputs, chip: str, value: Value) -> Inputs:
     return replace(inputs, sites=replace(inputs.sites, sites=sites))
 
 
+def _setting(inputs: Inputs, name: str, value: Value) -> Inputs:
+    changed = getattr(settings_of([f"{name}={value}"]), name)
+    return replace(inputs, settings=replace(inputs.settings, **{name: changed}))
+
+
 LEVERS: Mapping[str, Callable[[Inputs, Value], Inputs]] = {
     "hit_rate": _hit_rate,
     "link": _link,
@@ -129,7 +135,18 @@ LEVERS: Mapping[str, Callable[[Inputs, Value], Inputs]] = {
     "ttft_p99": _promise("ttft_p99_s"),
     "tpot": _promise("tpot_s", scale=MS_PER_S),
 }
-"""What may vary, beside ``topology`` and ``price.<chip>``. TPOT and RTT in ms, link in Gbit/s, others in base units."""
+"""What may vary, beside ``topology``, ``price.<chip>`` and ``settings.<name>``.
+
+TPOT and RTT in ms, link in Gbit/s, others in base units."""
+
+
+PRICE, SETTING = "price.", "settings."
+_FAMILIES = {PRICE: "price.<chip>", SETTING: "settings.<name>"}
+
+
+def _family(name: str) -> str | None:
+    """Which family of names a name is of, if any."""
+    return next((stem for stem in _FAMILIES if name.startswith(stem) and len(name) > len(stem)), None)
 
 
 def parse_axis(text: str) -> Axis:
@@ -138,9 +155,9 @@ def parse_axis(text: str) -> Axis:
     Raises:  InputError naming what is wrong and an example that works.
     """
     name, equals, given = text.partition("=")
-    name = name.strip().replace("-", "_") if not name.strip().lower().startswith("price.") else name.strip()
-    known = (*LEVERS, "topology", "price.<chip>")
-    if not equals or not given.strip() or (name not in LEVERS and name != "topology" and not name.startswith("price.")):
+    name = name.strip() if name.strip().startswith(tuple(_FAMILIES)) else name.strip().replace("-", "_")
+    known = (*LEVERS, "topology", *_FAMILIES.values())
+    if not equals or not given.strip() or (name not in LEVERS and name != "topology" and _family(name) is None):
         what = f"{text!r} varies nothing known" if equals else f"{text!r} has no '='"
         raise InputError(
             Problem(
@@ -155,6 +172,12 @@ def parse_axis(text: str) -> Axis:
             if value not in TOPOLOGIES:
                 raise _bad(text, f"topology {value!r} is unknown{did_you_mean(str(value), TOPOLOGIES)}")
         return Axis(name, values)
+    if name.startswith(SETTING):
+        setting = name.removeprefix(SETTING)
+        texts = [part.strip() for part in given.split(",")]
+        if isinstance(getattr(settings_of(()), setting, None), str) or not hasattr(settings_of(()), setting):
+            settings_of([f"{setting}={texts[0]}"])  # says which settings there are
+            return Axis(name, tuple(texts))
     if ":" in given:
         parts = given.split(":")
         if len(parts) != 3:
@@ -192,33 +215,55 @@ def question_at(inputs: Inputs, axes: Sequence[Axis], values: Sequence[Value]) -
     for axis, value in zip(axes, values, strict=True):
         if axis.name == "topology":
             topology = str(value)
-        elif axis.name.startswith("price."):
-            inputs = _price(inputs, axis.name.removeprefix("price."), value)
+        elif axis.name.startswith(PRICE):
+            inputs = _price(inputs, axis.name.removeprefix(PRICE), value)
+        elif axis.name.startswith(SETTING):
+            inputs = _setting(inputs, axis.name.removeprefix(SETTING), value)
         else:
             inputs = LEVERS[axis.name](inputs, value)
     return inputs, topology
 
 
+def check_axes(inputs: Inputs, axes: Sequence[Axis]) -> None:
+    """Refuse what cannot be meant before anything runs; single values that make no sense become rows that say so.
+
+    Raises:  InputError when no value of an axis makes sense.
+    """
+    for axis in axes:
+        faults = []
+        for value in axis.values:
+            try:
+                question_at(inputs, [axis], [value])
+            except PddplanError as error:
+                faults.append(error)
+        if len(faults) == len(axis.values):
+            raise faults[0]
+
+
+WRONG = "wrong question"
+_STATUS = {InfeasibleError: "infeasible", SolverError: "no plan in time"}
+
+
 def answer(
     inputs: Inputs, axes: Sequence[Axis], values: Sequence[Value], *, topology: str, objective: str, limits: Limits
 ) -> Row:
-    """Size one point. A question without a plan is a row too; a question that makes no sense raises InputError."""
-    changed, own = question_at(inputs, axes, values)
-    rate = changed.workload.arrival.rate_rps
-    goal = Objective(objective, rate_rps=rate if objective == "cost" else None)
+    """Size one point. A question without a plan is a row too, and so is one that makes no sense."""
+    figures: dict[str, float | str] = {"topology": topology}
     try:
+        changed, own = question_at(inputs, axes, values)
+        rate = changed.workload.arrival.rate_rps
+        figures |= {"topology": own or topology, "rate_rps": rate}
         outcome = size(
             problem_of(changed),
             topology=own or topology,
-            objective=goal,
+            objective=Objective(objective, rate_rps=rate if objective == "cost" else None),
             limits=limits,
             shapes=shapes_of(changed),
             relax=False,
         )
-    except (InfeasibleError, SolverError) as error:
-        status = "infeasible" if isinstance(error, InfeasibleError) else "no plan in time"
-        figures: dict[str, float | str] = {"topology": own or topology, "rate_rps": rate}
-        return Row(tuple(values), status, str(error).split("\n", maxsplit=1)[0], figures)
+    except PddplanError as error:
+        why = error.problems[0].what if isinstance(error, InputError) else str(error).split("\n", maxsplit=1)[0]
+        return Row(tuple(values), _STATUS.get(type(error), WRONG), why, figures)
     return Row(tuple(values), "plan", "", figures_of(outcome))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pddplan.errors import InputError, Problem
-from pddplan.files import append, home_path, is_file, is_replaced, read_text, write_atomically
+from pddplan.files import home_path, is_file, read_text, write_atomically
 from pddplan.studies.sweep import FIGURES, Axis, Row, Value
 from pddplan.units import MIB
 
@@ -75,30 +75,31 @@ def key(values: Sequence[Value]) -> tuple[str, ...]:
 
 
 class RowWriter:
-    """Appends rows to the partial file and turns it into the finished one at the end, sorted like the grid."""
+    """Keeps rows, in a partial file where there is one to be; at the end sorted like the grid, as the finished file."""
 
-    def __init__(self, path: Path, axes: Sequence[Axis], earlier: Sequence[Sequence[str]]) -> None:
+    def __init__(self, path: Path | None, axes: Sequence[Axis], earlier: Sequence[Sequence[str]]) -> None:
         self.path, self.axes = path, axes
         self.rows: dict[tuple[str, ...], list[str]] = {tuple(row[: len(axes)]): list(row) for row in earlier}
-        self.part = part_of(path) if is_replaced(path) else None  # a device or pipe takes all rows at the end
-        if self.part:
-            write_atomically(self.part, table(self.rows.values(), axes))
+        if path is not None:
+            write_atomically(part_of(path), table(self.rows.values(), axes))
 
     def add(self, row: Row) -> None:
         """Keep one row, on disk at once."""
         line = cells(row, self.axes)
         self.rows[tuple(line[: len(self.axes)])] = line
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerow(line)
-        if self.part:
-            append(self.part, out.getvalue())
+        if self.path is not None:
+            out = io.StringIO()
+            csv.writer(out, lineterminator="\n").writerow(line)
+            with part_of(self.path).open("a", encoding="utf-8") as file:
+                file.write(out.getvalue())
 
-    def finish(self, points: Sequence[Sequence[Value]]) -> None:
-        """Write the table in the order of the grid and drop the partial file."""
+    def finish(self, points: Sequence[Sequence[Value]]) -> list[list[str]]:
+        """The rows in the order of the grid; written to the file, and the partial one dropped."""
         ordered = [self.rows[key(values)] for values in points if key(values) in self.rows]
-        write_atomically(self.path, table(ordered, self.axes))
-        if self.part:
-            self.part.unlink(missing_ok=True)
+        if self.path is not None:
+            write_atomically(self.path, table(ordered, self.axes))
+            part_of(self.path).unlink(missing_ok=True)
+        return ordered
 
 
 def _text(value: Value | int) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from pddplan.cli.main import run as app
 from pddplan.errors import InputError
 from pddplan.optimize import Limits
 from pddplan.questions import load_inputs
+from pddplan.report.sweep_page import page_of
 from pddplan.sizing import Inputs
-from pddplan.studies.sweep import Axis, Row, grid, parse_axis, question_at, run
+from pddplan.studies.sweep import Axis, Row, check_axes, grid, parse_axis, question_at, run
 from pddplan.studies.sweep_file import RowWriter, cells, done_before, header, key, part_of
 
 LIMITS = Limits(time_limit_s=10.0, max_nodes=20)
@@ -95,6 +100,100 @@ def test_backends_agree(inputs: Inputs, backend: str) -> None:
         return {row.values: float(row.figures["monthly_cost"]) for row in rows}
 
     assert costs(backend) == pytest.approx(costs("serial"))
+
+
+def test_an_existing_cluster_gives_the_same_table(inputs: Inputs) -> None:
+    distributed = pytest.importorskip("distributed")
+    axes = [parse_axis("rps=4,8")]
+    serial = list(run(inputs, axes, grid(axes), topology="pd", limits=LIMITS, backend="serial"))
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as there:
+        rows = list(
+            run(
+                inputs,
+                axes,
+                grid(axes),
+                topology="pd",
+                limits=LIMITS,
+                backend="dask",
+                address=there.scheduler_address,
+            )
+        )
+    assert [r.figures["monthly_cost"] for r in rows] == pytest.approx([r.figures["monthly_cost"] for r in serial])
+
+
+def test_settings_vary_too(inputs: Inputs) -> None:
+    axes = [parse_axis("settings.overlap=none, layerwise"), parse_axis("settings.tail_margin=0:0.1:2")]
+    changed, _ = question_at(inputs, axes, ["layerwise", 0.1])
+    assert changed.settings.overlap == "layerwise"
+    assert changed.settings.tail_margin == pytest.approx(0.1)
+    with pytest.raises(InputError, match="did you mean 'overlap'"):
+        parse_axis("settings.overlp=none")
+    with pytest.raises(InputError, match="settings.<name>"):
+        parse_axis("settings.=1")
+
+
+def test_a_chip_may_be_named_by_its_beginning(inputs: Inputs) -> None:
+    axis = parse_axis("price.H200=3")
+    changed, _ = question_at(inputs, [axis], [3.0])
+    assert changed.sites.sites["b"].chips["h200-sxm"].price_per_chip_hour == 3.0
+
+
+def test_a_wrong_value_is_a_row_and_an_axis_of_nothing_else_is_refused(inputs: Inputs) -> None:
+    axes = [parse_axis("hit_rate=0.5,1.5")]
+    check_axes(inputs, axes)
+    rows = {row.values: row for row in run(inputs, axes, grid(axes), topology="pd", limits=LIMITS, backend="serial")}
+    assert rows[(0.5,)].status == "plan"
+    assert rows[(1.5,)].status == "wrong question"
+    assert "between 0 and 1" in rows[(1.5,)].why_not
+    with pytest.raises(InputError, match="between 0 and 1"):
+        check_axes(inputs, [parse_axis("hit_rate=1.5,2")])
+
+
+def test_a_killed_sweep_goes_on_where_it_stood(tmp_path: Path) -> None:
+    """A real process, killed without warning after its first row."""
+    table = tmp_path / "sweep.csv"
+    asked = ["sweep", "--vary", "rps=2,4,6,8", "-t", "pd", "--backend", "serial", "--csv", str(table)]
+    script = (
+        "import os, signal, sys\n"
+        "from pddplan.studies.sweep_file import RowWriter\n"
+        "add = RowWriter.add\n"
+        "def killed(self, row):\n"
+        "    add(self, row)\n"
+        "    os.kill(os.getpid(), signal.SIG{how})\n"
+        "RowWriter.add = killed\n"
+        "from pddplan.cli.main import main\n"
+        f"sys.argv = ['pddplan', *{asked}]\n"
+        "main()\n"
+    )
+    died = subprocess.run([sys.executable, "-c", script.format(how="KILL")], capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert not table.exists()
+    assert len(done_before(table, [parse_axis("rps=2,4,6,8")])) == 1
+    stopped = subprocess.run(
+        [sys.executable, "-c", script.format(how="INT")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert stopped.returncode == 130
+    assert "--resume goes on" in stopped.stderr
+    assert app([*asked, "--resume"]) == 0
+    rows = table.read_text().splitlines()
+    assert [row.split(",")[:2] for row in rows[1:]] == [[rate, "plan"] for rate in ("2", "4", "6", "8")]
+    assert not part_of(table).exists()
+
+
+def test_the_page_draws_each_figure_over_the_first_numbers() -> None:
+    axes = [Axis("topology", ("pd", "pdd")), Axis("rps", (1.0, 2.0))]
+    rows = [
+        cells(Row((name, rate), "plan", "", {"monthly_cost": 1000 * rate, "bcr": 0.1, "chips": 8}), axes)
+        for name, rate in grid(axes)
+        if isinstance(rate, float)
+    ]
+    drawn = page_of(header(axes), rows)
+    assert drawn.count("<svg viewBox") == 3  # cost, BCR, chips: the others have no values
+    assert "topology pd" in drawn
+    assert "<script" not in drawn
 
 
 def test_unknown_backend(inputs: Inputs) -> None:
