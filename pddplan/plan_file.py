@@ -113,6 +113,9 @@ def _check(inputs: Inputs, plan: Plan, data: Mapping[str, Any], name: str) -> No
                 faults.add(f"path {path.id!r} uses an unknown pool {pool_id!r}", fix="name a pool", where=where)
         if path.line is not None and path.line not in inputs.sites.lines:
             faults.add(f"path {path.id!r} uses an unknown line {path.line!r}", fix="name a line", where=where)
+    for taken in plan.lines:
+        if taken.line not in inputs.sites.lines:
+            faults.add(f"the plan takes an unknown line {taken.line!r}", fix="name a line", where=where)
     expected = (len(plan.paths), inputs.workload.classes.count)
     if plan.share.shape != expected or not np.all(np.isfinite(plan.share)) or np.any(plan.share < -1e-9):
         faults.add(f"shares must be {expected[0]} x {expected[1]} numbers from 0 up", fix="correct them", where=where)

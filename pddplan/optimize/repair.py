@@ -87,13 +87,15 @@ def smaller_fleet(judge: Judge, candidate: Candidate) -> Candidate:
     if not judge.keeps_all(current, routes):
         return candidate
     for pool in sorted(judge.model.data.pools, key=lambda p: (-p.monthly_cost_per_instance, p.id)):
-        while current.instances.get(pool.id, 0) > max(pool.min_instances, 1):
-            fewer = {**current.instances, pool.id: current.instances[pool.id] - 1}
-            smaller = judge.priced(fewer, current.taken, current.flow)
+        most, least = current.instances.get(pool.id, 0), max(pool.min_instances, 1)
+        while least < most:  # by halves: fleets may have a million instances
+            middle = (least + most) // 2
+            smaller = judge.priced({**current.instances, pool.id: middle}, current.taken, current.flow)
             levels = judge.levels_of(smaller, routes)
-            if not judge.keeps_all(smaller, judge.model.routes(levels, used=smaller.used)):
-                break
-            current = smaller
+            if judge.keeps_all(smaller, judge.model.routes(levels, used=smaller.used)):
+                current, most = smaller, middle
+            else:
+                least = middle + 1
     return replace(current, rate_rps=candidate.rate_rps, levels=judge.levels_of(current, routes))
 
 

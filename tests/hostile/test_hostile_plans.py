@@ -90,6 +90,12 @@ def test_a_path_without_its_pool_is_named(survives: Survives) -> None:
     assert "needs a pool" in survives("plan.json", json.dumps(data).encode())
 
 
+def test_a_line_that_no_sites_have_is_named(survives: Survives) -> None:
+    data = json.loads(plan_file())
+    data["record"]["plan"]["lines"][0]["line"] = "~"
+    assert "unknown line '~'" in survives("plan.json", json.dumps(data).encode())
+
+
 def test_a_whole_number_too_long_for_a_float_is_named(survives: Survives) -> None:
     data = json.loads(plan_file())
     data["record"]["plan"]["rate_rps"] = 10**400
