@@ -153,3 +153,52 @@ def test_rounding_keeps_token_counts() -> None:
     assert rounded(1234567.0) == 1234567
     assert isinstance(rounded(64.0), int)
     assert rounded(0.123456789) == 0.1234568
+
+
+MIX = """\
+schema: workload/1
+name: two-kinds
+llm: qwen3-235b-a22b
+arrival: {rate_rps: 5, scv: 1}
+promises:
+  ttft_p99_s: 20
+  by_class:
+    chat: {ttft_p99_s: 1.5, tpot_s: 0.03}
+requests:
+  kind: mix
+  parts:
+    chat: {share: 3, requests: {kind: uniform, input_tokens: 1000, output_tokens: 200, hit_rate: 0.5}}
+    agents:
+      share: 1
+      requests: {kind: table, rows: [[1, 60000, 6000, 3000, 800], [1, 30000, 3000, 1000, 400]]}
+"""
+
+
+class TestTrafficClasses:
+    def test_parts_of_a_mix_keep_names_and_shares(self) -> None:
+        workload = parse(MIX)
+        classes = workload.classes
+        assert classes.groups == ("chat", "agents")
+        assert classes.mean(classes.members("chat")) == pytest.approx(0.75)
+        assert classes.mean(classes.output_tokens * classes.members("agents")) == pytest.approx(0.25 * 600)
+        named = {promise.name: promise.limit_s for promise in workload.promises.made()}
+        assert named == {"TTFT P99": 20, "chat TTFT P99": 1.5, "chat TPOT P90": 0.03}
+
+    def test_written_and_read_again(self) -> None:
+        workload = parse(MIX)
+        again = parse(dump_workload(workload))
+        assert again.classes.group == workload.classes.group
+        assert again.promises == workload.promises
+
+    def test_groups_of_a_table(self) -> None:
+        rows = "rows: [[1, 60000, 6000, 3000, 800], [1, 30000, 3000, 1000, 400]]"
+        table = MIX[: MIX.index("requests:")] + f"requests: {{kind: table, groups: [chat, agents], {rows}}}\n"
+        assert parse(table).classes.group == ("chat", "agents")
+        with pytest.raises(InputError, match="one traffic class per row"):
+            parse(table.replace("[chat, agents]", "[chat]"))
+
+    def test_promises_to_classes_that_are_not_there(self) -> None:
+        with pytest.raises(InputError, match="no traffic class 'chta'; did you mean 'chat'"):
+            parse(MIX.replace("    chat: {ttft_p99_s", "    chta: {ttft_p99_s"))
+        with pytest.raises(InputError, match="higher percentile is promised faster"):
+            parse(MIX.replace("chat: {ttft_p99_s: 1.5,", "chat: {ttft_p99_s: 1.5, ttft_p90_s: 3,"))
