@@ -93,6 +93,7 @@ def drawn(seed: int) -> Case:
     limits = Limits(
         gap=GAP,
         acceptable_gap=GAP,
+        time_limit_s=300.0,
         redundant_instances=draw.choice([0, 0, 0, 1]),
         max_utilization=draw.choice([0.95, 0.95, 0.8]),
         max_line_utilization=draw.choice([0.9, 0.6]),
@@ -283,6 +284,8 @@ def main() -> None:
             )
             continue
         worst = max(worst, missed)
+        if (seed - first) % 20 == 19:
+            print(f"{seed - first + 1} cases, {bad} bad, worst miss {worst:.3%}", flush=True)
         if missed > 1.1 * GAP:
             bad += 1
             print(f"seed {seed}: {missed:.2%}", case.topology, case.objective.kind, case.limits, flush=True)
