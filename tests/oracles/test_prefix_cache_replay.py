@@ -83,7 +83,7 @@ policies = st.builds(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(traffic(), policies, st.sampled_from([1, 6, 10**6]))
 def test_same_hits_as_plain_caches(requests: list[Request], policy: CachePolicy, chunk_blocks: int) -> None:
     trace = trace_of(requests)
@@ -99,7 +99,7 @@ def test_same_hits_as_plain_caches(requests: list[Request], policy: CachePolicy,
         assert where == [place % policy.instances for place in range(len(requests))]
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(traffic(), policies)
 def test_the_curve_is_what_replay_at_each_capacity_gives(requests: list[Request], policy: CachePolicy) -> None:
     trace = trace_of(requests)
