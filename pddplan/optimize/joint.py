@@ -266,7 +266,10 @@ def _elastic_plan(
     best = search.run().best
     if best is None:
         return None
-    outcome = evaluate(free, _plan(question, elastic, best))
+    plan = _plan(question, elastic, best)
+    if not plan.paths:
+        return None
+    outcome = evaluate(free, plan)
     usage = {own.limit.key: own.limit.used_by(search.judge, best) for own in soft}
     if "budget" in usage:
         usage["budget"] = outcome.cost.monthly_total / MONEY

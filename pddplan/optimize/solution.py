@@ -25,9 +25,17 @@ def plan_of(
     paths: Sequence[Path],
     batches: Mapping[str, int],
 ) -> Plan:
-    """Turn a candidate into a plan: only what is used, shares that sum to one, batches of decoding pools set."""
+    """Turn a candidate into a plan: only what is used, shares that sum to one, batches of decoding pools set.
+
+    A candidate that serves nothing becomes a plan without paths.
+    """
     spare = {option.id: option.redundant_instances for option in data.pools}
-    share = shares(candidate.flow, data.weight)
+    # what the solver's tolerance lets trickle through a pool without instances goes where there are some
+    stands = [
+        all(p is None or candidate.instances.get(p, 0) > 0 for p in (w.prefill, w.relay, w.decode)) for w in paths
+    ]
+    flow = np.where(np.array(stands)[:, np.newaxis], candidate.flow, 0.0)
+    share = shares(flow, data.weight) if flow.any() else np.zeros_like(flow)
     used_rows = [row for row in range(len(paths)) if share[row].any()]
     kept = tuple(
         replace(
