@@ -42,6 +42,8 @@ class Recognised:
     sample: tuple[Mapping[str, Any], ...] = ()
     """First objects of JSON lines."""
     delimiter: str = ","
+    exported: bool = False
+    """Objects are not as they stand in the file: spans taken out of exports, lists of attributes."""
 
 
 def recognise(
@@ -121,13 +123,16 @@ def _container(head: bytes, *, name: str) -> Recognised:
 
 def _json(text: bytes, *, name: str) -> Recognised:
     sample: list[Mapping[str, Any]] = []
+    exported = False
     for line in text.split(b"\n")[:SAMPLE_OBJECTS]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            sample += flattened(value)
+            objects = flattened(value)
+            exported = exported or objects != [value]
+            sample += objects
     container = "jsonl"
     if not sample:  # one object or array, perhaps over many lines
         sample, container = _array_sample(text), "json"
@@ -145,7 +150,7 @@ def _json(text: bytes, *, name: str) -> Recognised:
             )
         )
     names = tuple(dict.fromkeys(key for row in sample for key in _keys(row)))
-    found = Recognised(container, "", "", columns=names, sample=tuple(sample))
+    found = Recognised(container, "", "", columns=names, sample=tuple(sample), exported=exported)
     if "requests" in names and "block_size" in names:
         return replace(found, format=WEKA, why="sessions with requests and a block size")
     if "input_tokens_total" in names and "prefix_tokens" in names:
@@ -198,13 +203,21 @@ def _keys(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[
 
 def pick(row: Mapping[str, Any], column: str) -> Any:
     """Value of a key, or of ``outer.inner``; None if there is none."""
+    value: Any = row
+    for key in path_of(row, column) or ():
+        value = value[key]
+    return None if value is row else value
+
+
+def path_of(row: Mapping[str, Any], column: str) -> tuple[str, ...] | None:
+    """Keys that lead to ``outer.inner`` in an object; None if there is nothing."""
     if column in row:
-        return row[column]
+        return (column,)
     place = column.find(".")
     while place >= 0:  # keys may contain dots themselves
         inner = row.get(column[:place])
-        if isinstance(inner, Mapping) and (value := pick(inner, column[place + 1 :])) is not None:
-            return value
+        if isinstance(inner, Mapping) and (path := path_of(inner, column[place + 1 :])) is not None:
+            return (column[:place], *path)
         place = column.find(".", place + 1)
     return None
 

@@ -10,7 +10,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from pddplan.traces.formats import GENERIC, TableFormat
 from pddplan.traces.json_rows import Objects, bad_line, json_objects, number_of, whole_json
 from pddplan.traces.keys import UNKNOWN, KeyTable, Names, joined_prints, prints_of
 from pddplan.traces.parquet import ROWS_AT_ONCE, parquet_in_words, refuse_deadly, row_count
-from pddplan.traces.recognise import Recognised, pick
+from pddplan.traces.recognise import Recognised, path_of, pick
 from pddplan.traces.rows import BadRow, Ints, Rows
 from pddplan.traces.source import BLOCK_BYTES, Source, TextBlock
 from pddplan.traces.times import parse_times
@@ -78,14 +78,15 @@ class TableReader:
     def _json_rows(self) -> Iterator[Rows]:
         import polars as pl
 
-        nested = any(column not in row for row in self.found.sample[:1] for column in self.columns.values())
-        schema = self._json_schema()
+        paths = self._paths()
+        schema = self._json_schema(paths)
         for block in self.source.blocks(block_bytes=self.block_bytes):
-            if self.mixed or (nested and any("." in column for column in self.columns.values())):
+            if self.mixed or self.found.exported or any(path is None for path in paths.values()):
                 yield self._slowly(self._objects(json_objects(block)))
                 continue
             try:
                 frame = pl.read_ndjson(io.BytesIO(block.data), schema=schema)
+                frame = frame.select([_at(path).alias(column) for column, path in paths.items() if path is not None])
             except (pl.exceptions.PolarsError, UnicodeDecodeError, OverflowError, ValueError):
                 yield self._slowly(self._objects(json_objects(block)))
                 continue
@@ -103,7 +104,26 @@ class TableReader:
         """Whether an object of a log says nothing of tokens at all."""
         return all(pick(row, self.columns[role]) is None for role in NUMBER_ROLES if role in self.columns)
 
-    def _json_schema(self) -> dict[str, pl.DataType]:
+    def _paths(self) -> dict[str, tuple[str, ...] | None]:
+        """Keys that lead to each column; None when they are not the same in all objects."""
+        found: dict[str, tuple[str, ...] | None] = {}
+        for column in self.columns.values():
+            paths = {path for row in self.found.sample if (path := path_of(row, column)) is not None}
+            found[column] = next(iter(paths)) if len(paths) == 1 else None
+        return found
+
+    def _json_schema(self, paths: Mapping[str, tuple[str, ...] | None]) -> dict[str, pl.DataType]:
+        """Types of the columns, inside the objects they stand in."""
+        tree: dict[str, Any] = {}
+        for column, kind in self._json_types().items():
+            inner = tree
+            *outer, last = paths[column] or (column,)
+            for key in outer:
+                inner = inner.setdefault(key, {})
+            inner[last] = kind
+        return {key: _struct(kind) for key, kind in tree.items()}
+
+    def _json_types(self) -> dict[str, Any]:
         import polars as pl
 
         schema: dict[str, Any] = {}
@@ -332,6 +352,23 @@ def _line_numbers(block: TextBlock, rows: int) -> Ints | None:
     if ends != rows:
         return None
     return np.arange(block.first_line, block.first_line + rows, dtype=np.int64)
+
+
+def _at(path: Sequence[str]) -> pl.Expr:
+    """The column that stands inside objects at the end of a path."""
+    import polars as pl
+
+    found = pl.col(path[0])
+    for key in path[1:]:
+        found = found.struct.field(key)
+    return found
+
+
+def _struct(kind: Any) -> Any:
+    """Type of an object with these types inside, or the type itself."""
+    import polars as pl
+
+    return pl.Struct({key: _struct(inner) for key, inner in kind.items()}) if isinstance(kind, dict) else kind
 
 
 def _floats(series: Any) -> Array:
