@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pddplan.domain.plan import Path, PathKind, Plan, Pool, Role
+from pddplan.domain.plan import Path, PathKind, Plan, Pool, Role, Shape
 from pddplan.optimize.solution import plan_of
 
-POOLS = [Pool(name, "a", Role.AGGREGATED, "h100", instances=0) for name in ("used", "closed")]
+POOLS = [Pool(name, "a", Role.AGGREGATED, "h100", Shape(), 0) for name in ("used", "closed")]
 PATHS = [Path(pool.id, PathKind.AGGREGATED, pool.id) for pool in POOLS]
 DATA: Any = SimpleNamespace(
     pools=[SimpleNamespace(id=pool.id, redundant_instances=0) for pool in POOLS],
