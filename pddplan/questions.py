@@ -48,6 +48,8 @@ class Given(TypedDict, total=False):
     """Only this tier of every line [Gbit/s]."""
     power_kw: Sequence[str] | None
     """Power limits of sites as texts: ``a=500`` [kW]."""
+    spare_fraction: float | None
+    """Chips held in reserve, as a fraction of those in service."""
     shapes: Sequence[str] | None
     """Only instances of these shapes."""
     llm: str | None
@@ -109,6 +111,8 @@ def load_inputs(
         places = with_shapes(places, shapes)
     if power_kw:
         places = with_power(places, power_kw)
+    if given.get("spare_fraction") is not None:
+        places = with_spares(places, given["spare_fraction"] or 0.0)
     offered = sorted({chip for site in places.sites.values() for chip in site.chips})
     carried = known.chips if known is not None else {}
     chips = {**load_chips([chip for chip in offered if chip not in carried]), **carried}
@@ -354,6 +358,18 @@ def with_shapes(sites: Sites, shapes: Sequence[str]) -> Sites:
         for site_id, site in sites.sites.items()
     }
     return replace(sites, sites=kept)
+
+
+def with_spares(sites: Sites, fraction: float) -> Sites:
+    """The same sites with another share of chips in reserve.
+
+    Raises:  InputError for shares that nobody means.
+    """
+    if not 0 <= fraction <= 1:
+        raise InputError(
+            Problem(what=f"must lie in [0, 1], got {fraction:g}", fix="for example 0.05", where="--spare-share")
+        )
+    return replace(sites, finance=replace(sites.finance, spare_fraction=fraction))
 
 
 def with_power(sites: Sites, limits: Sequence[str]) -> Sites:

@@ -94,6 +94,14 @@ def size(
     spare: Annotated[
         int | None, typer.Option("--spare", min=0, help="Instances every pool keeps in reserve (N+1: 1). [default: 0]")
     ] = None,
+    spare_share: Annotated[
+        float | None,
+        typer.Option(
+            "--spare-share",
+            callback=options.not_negative,
+            help="Chips held in reserve, as a share of those in service. [default: as the sites file says]",
+        ),
+    ] = None,
     max_utilization: Annotated[
         float | None,
         typer.Option(
@@ -151,6 +159,7 @@ def size(
         raise InputError(Problem(what="--full is about the page of --html", fix="add --html FILE, or leave it away"))
     given: Given = {
         **asked.given(),
+        "spare_fraction": spare_share,
         "shapes": shape or None,
         "tables": tables,
         "settings": api.settings_of(settings or ()) if settings or again is None else None,

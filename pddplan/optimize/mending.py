@@ -43,12 +43,14 @@ class Judged:
 def judged(
     points: Points, candidate: Candidate, *, topology: str, detail: bool = True, room: float = LOAD_TOLERANCE
 ) -> Judged:
-    """Evaluate a candidate. Promises must hold without the instances and lines that stand in reserve."""
+    """Evaluate a candidate. Promises must hold with and without the instances and lines in reserve."""
     plan = _plan(points, candidate, topology)
     outcome = evaluate(points.problem, plan, detail=detail)
-    bare = _without_reserves(points, plan)
-    seen = outcome if bare == plan else evaluate(points.problem, bare, cost=outcome.cost, detail=False)
-    return Judged(candidate, outcome, shortfall(points, seen, room=room))
+    bare, short = _without_reserves(points, plan), shortfall(points, outcome, room=room)
+    if bare != plan:
+        reduced = evaluate(points.problem, bare, cost=outcome.cost, detail=False)
+        short = max(short, shortfall(points, reduced, room=room))
+    return Judged(candidate, outcome, short)
 
 
 def shortfall(points: Points, outcome: Outcome, *, room: float = LOAD_TOLERANCE) -> float:

@@ -177,7 +177,9 @@ COMBINATIONS = [
 
 
 @pytest.mark.parametrize("limits", COMBINATIONS)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "seed", [0, 4]
+)  # 4: with its spare a pool sends in larger bunches and breaks P99 on a thin line
 def test_limits_in_combination(seed: int, limits: Limits) -> None:
     draw = random.Random(seed)
     sites = two_sites(
