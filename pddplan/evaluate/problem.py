@@ -134,20 +134,21 @@ class Problem:
     def longest_mixed_step_s(self, pool: Pool, step_s: float) -> float:
         """Longest pass of an aggregated instance: a decode step that carries a chunk of somebody's prefill [s].
 
-        The last full chunk of a prompt is the slowest, as it reads the most context. A pass takes at least as long as
-        the chunk alone, else the decode step and what the chunk adds to it (docs/queueing.md).
+        A pass takes at least as long as the chunk alone, else the decode step and what the chunk adds to it
+        (docs/queueing.md).
         """
         alone, added = self._remembered("chunk", pool, lambda: self._longest_chunk_s(pool))
         return max(alone, step_s + added)
 
     def _longest_chunk_s(self, pool: Pool) -> tuple[float, float]:
-        classes, instance = self.workload.classes, self.instance_of(pool)
+        classes = self.workload.classes
         used = classes.weight > 0
-        new, cached = classes.miss_prefill_tokens[used], classes.cached_prefill_tokens[used]
-        chunk = np.minimum(new, instance.prefill_chunk_tokens)
-        before = cached + new - chunk
-        alone = np.asarray(instance.prefill_time_s(new_tokens=chunk, cached_tokens=before), dtype=float)
-        added = np.asarray(instance.prefill_stop_s(new_tokens=chunk, cached_tokens=before), dtype=float)
+        alone, added = longest_chunk_s(
+            self.instance_of(pool),
+            pool.shape,
+            new_tokens=classes.miss_prefill_tokens[used],
+            cached_tokens=classes.cached_prefill_tokens[used],
+        )
         return float(alone.max(initial=0.0)), float(added.max(initial=0.0))
 
     def _per_class(self, prefill: Callable[..., Array]) -> Array:
@@ -222,3 +223,19 @@ class Problem:
 def pool_kind(pool: Pool) -> tuple[Any, ...]:
     """What of a pool decides the speed of its instances."""
     return (pool.chip, pool.shape, pool.weights_dtype, pool.kv_dtype)
+
+
+def longest_chunk_s(
+    instance: Instance, shape: Shape, *, new_tokens: Array, cached_tokens: Array
+) -> tuple[Array, Array]:
+    """Longest pass of prefills on an aggregated instance: alone, and what it adds to a decode step [s].
+
+    The last full chunk of a prompt is the slowest, as it reads the most context. Ranks that prefill side by side share
+    a stop (prefill_stop_s); in the longest pass every rank has a chunk, so it adds all their parts.
+    """
+    chunk = np.minimum(new_tokens, instance.prefill_chunk_tokens)
+    before = cached_tokens + new_tokens - chunk
+    alone = np.asarray(instance.prefill_time_s(new_tokens=chunk, cached_tokens=before), dtype=float)
+    part = np.asarray(instance.prefill_stop_s(new_tokens=chunk, cached_tokens=before), dtype=float)
+    ranks = max(instance.prefill_servers / shape.pp, 1.0)  # a measured table is one server, whatever its ranks
+    return alone, ranks * part

@@ -14,7 +14,7 @@ from pddplan.domain.plan import Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array, RequestClasses
 from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
-from pddplan.evaluate.problem import Instance, Problem
+from pddplan.evaluate.problem import Instance, Problem, longest_chunk_s
 from pddplan.network.rate import effective_rate
 from pddplan.simulate.scenario import (
     DecodeStage,
@@ -229,15 +229,16 @@ def _mixed_stage(
     service_s = _prefill_times(problem, pool, rows)
     stop_s = instance.prefill_stop_s(new_tokens=rows.miss_prefill_tokens, cached_tokens=rows.cached_prefill_tokens)
     stop_share = np.clip(stop_s / np.where(service_s > 0, service_s, 1.0), 0.0, 1.0)
-    chunk = np.minimum(rows.miss_prefill_tokens, instance.prefill_chunk_tokens)
-    before = rows.cached_prefill_tokens + rows.miss_prefill_tokens - chunk
+    alone_s, added_s = longest_chunk_s(
+        instance, pool.shape, new_tokens=rows.miss_prefill_tokens, cached_tokens=rows.cached_prefill_tokens
+    )
     return MixedStage(
         pool=pool.id,
         instances=pool.instances,
         service_s=service_s,
         chunk_s=chunk_s,
-        pass_alone_s=np.asarray(instance.prefill_time_s(new_tokens=chunk, cached_tokens=before), dtype=float),
-        pass_added_s=np.asarray(instance.prefill_stop_s(new_tokens=chunk, cached_tokens=before), dtype=float),
+        pass_alone_s=alone_s,
+        pass_added_s=added_s,
         second_per_token=table,
         side_by_side=side_by_side,
         stop_share=stop_share,
