@@ -225,6 +225,9 @@ def _serving(records: Sequence[Mapping[str, Any]], where: str) -> list[Benchmark
         asked = number(r.get("request_rate"))
         if asked and rate and rate < SATURATED_SHARE * asked:
             remark = f"overloaded: {rate:.3g} of {asked:g} requests/s"
+        per_step = number(r.get("accept_length")) or number(r.get("spec_decode_acceptance_length")) or 1.0
+        if per_step > 1.0:
+            remark = f"speculative decoding ({per_step:.3g} tokens a step): the fit knows plain steps only"
         runs.append(
             BenchmarkRun(
                 client="sglang" if sglang else "vllm",
@@ -240,7 +243,6 @@ def _serving(records: Sequence[Mapping[str, Any]], where: str) -> list[Benchmark
                 requests=count,
                 llm=str(r.get("model_id") or ""),
                 remark=remark,
-                accept_tokens=number(r.get("accept_length")),
             )
         )
     return runs

@@ -40,8 +40,6 @@ class BenchmarkRun:
     """What was put right in it."""
     latency_s: float | None = None
     """End-to-end latency."""
-    accept_tokens: float | None = None
-    """Tokens per step with speculative decoding, where the client says."""
 
 
 def number(value: Any) -> float | None:

@@ -48,6 +48,16 @@ def test_open_loop_uses_littles_law_and_no_throughput(tmp_path: Path) -> None:
     assert "throughput_e2e" not in [m.kind for m in measurements(run)]
 
 
+@pytest.mark.parametrize("key", ["accept_length", "spec_decode_acceptance_length"])
+def test_runs_with_speculative_decoding_are_told_since_their_steps_make_several_tokens(
+    tmp_path: Path, key: str
+) -> None:
+    (run,) = read(tmp_path, {**VLLM, key: 2.4})
+    assert "speculative decoding (2.4 tokens a step)" in run.remark
+    (plain,) = read(tmp_path, {**VLLM, key: None})
+    assert plain.remark == ""
+
+
 def test_overload_and_missing_tokens_are_told(tmp_path: Path) -> None:
     (slow,) = read(tmp_path, {**VLLM, "request_rate": 60.0, "max_concurrency": None})
     assert "overloaded" in slow.remark
