@@ -120,9 +120,9 @@ def experts_imbalance(load: PassLoad, efficiency: Efficiency) -> Array:
 def experts_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     """Time of routed experts on the fullest rank.
 
-    Formula:     (softmax(F/(P e e_x g) (1 + t_0/t), W cov/(BW m_x g)) + v A/(BW m_a)) imbalance + a_x L_moe
+    Formula:     softmax(i F/(P e e_x g) (1 + t_0/t), W cov/(BW m_x g)) + i v A/(BW m_a) + a_x L_moe
     Parameters:  load (F/P, W cov/BW, t tokens per active expert, A/BW of one visit to all routed copies);
-                 efficiency (g: rate of 8-bit experts, else 1)
+                 efficiency (g: rate of 8-bit experts, else 1); i experts_imbalance
     Returns:     shape of the pass [s]
     Raises:      nothing
     Holds when:  experts are chosen independently (see expert_coverage).
