@@ -26,17 +26,6 @@ HOURS_PER_DAY = 24
 MONTHS_PER_YEAR = 12
 WATTS_PER_KW = 1e3
 
-BYTES_PER_PARAMETER = {
-    "fp32": 4.0,
-    "bf16": 2.0,
-    "fp8": 1.0,
-    "int8": 1.0,
-    "fp4": 0.5,
-    "mxfp4": 0.5,
-    "int4": 0.5,
-}
-"""Bytes of one stored number, without block scales (those are part of a quantisation's own record)."""
-
 
 def gbps_to_bytes_per_s(rate_gbps: float) -> float:
     """Turn a line rate in gigabit per second into bytes per second."""

@@ -233,7 +233,6 @@ def show(
       pddplan workload show trace.jsonl.gz --prefill-cache 5M
       pddplan workload show azure.csv --assume-hit-rate 0
     """
-    from pddplan.profiles import lookup
     from pddplan.profiles.workload_profile import load_workload
     from pddplan.questions import check_rate
     from pddplan.report.text_table import Screen
@@ -259,11 +258,10 @@ def show(
             if scale_to_rps is not None:
                 check_rate(scale_to_rps, where="--scale-to-rps")
                 shown = shown.at_rate(scale_to_rps)
-        known = lookup.names(lookup.Kind.WORKLOAD)
     if as_json:
         print(page_json(shown, imported))
     else:
-        print("\n".join(page(shown, imported, screen=Screen.of(sys.stdout), is_bundled=workload in known)))
+        print("\n".join(page(shown, imported, screen=Screen.of(sys.stdout))))
 
 
 def _model_id(name: str) -> str:

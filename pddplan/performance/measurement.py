@@ -157,10 +157,6 @@ class Measurement:
     def per_chip(self) -> bool:
         return self.unit.endswith("/chip")
 
-    @property
-    def is_time(self) -> bool:
-        return self.unit in ("ms", "s")
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -418,14 +414,6 @@ def _layout(tp: int | None, pp: int, dp: int | None, ep: int | None, *, chips: i
     while group % ep:
         ep -= 1
     return Shape(tp=tp, pp=pp, dp=dp, ep=ep)
-
-
-def version_of(framework: str) -> tuple[str, tuple[int, ...]]:
-    """Engine name in lower case and its version, e.g. ``("vllm", (0, 12, 0))``; no version gives ()."""
-    text = framework.strip().lower()
-    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
-    version = tuple(int(part) for part in found.groups(default="0")) if found else ()
-    return text, version
 
 
 def select(rows: Iterable[Row], **wanted: object) -> list[Measurement]:

@@ -6,8 +6,8 @@ from pddplan.domain.chip import Chip
 from pddplan.domain.llm import GroupedAttention, LatentAttention, Llm, MoeFeedForward
 from pddplan.domain.plan import Shape
 from pddplan.performance.efficiency import Efficiency
-from pddplan.performance.kv import KvSize, kv_size
-from pddplan.performance.memory import MemoryBudget, memory_budget, sequences_in_memory
+from pddplan.performance.kv import kv_size
+from pddplan.performance.memory import memory_budget, sequences_in_memory
 from pddplan.performance.parameters import weight_bytes
 
 MAX_TENSOR_PARALLEL = 16
@@ -43,14 +43,6 @@ def candidate_shapes(
         if sequences_in_memory(budget, kv, shape=shape, tokens=context_tokens) >= min_sequences:
             found.append(shape)
     return sorted(found, key=lambda s: (s.chips, s.pp, s.dp, s.tp, s.ep))
-
-
-def budget_of(
-    chip: Chip, llm: Llm, *, shape: Shape, efficiency: Efficiency, weights_dtype: str | None, kv_dtype: str | None
-) -> tuple[MemoryBudget, KvSize]:
-    """Memory of one chip of an instance, and the KV size function, for a choice of dtypes."""
-    weights = weight_bytes(llm, weights_dtype)
-    return memory_budget(chip, llm, shape=shape, weights=weights, efficiency=efficiency), kv_size(llm, kv_dtype)
 
 
 def _layouts(chip: Chip, llm: Llm, *, max_chips: int) -> list[Shape]:

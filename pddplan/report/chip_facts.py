@@ -15,12 +15,6 @@ from pddplan.units import GIGA, MEGA, MS_PER_S, TERA, bytes_per_s_to_gbps
 
 DTYPES = ("bf16", "fp8", "fp4", "int8")
 BAR_CELLS = 12
-AXES: Mapping[str, str] = {
-    "compute": "peak compute, best dtype both chips know",
-    "memory": "memory capacity",
-    "bandwidth": "memory bandwidth",
-    "interconnect": "scale-up bandwidth per direction",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pddplan.report.numbers import short
 
-DOT, MARK, RULE = "•", "◆", "·"
+DOT, RULE = "•", "·"
 
 
 def line_chart(

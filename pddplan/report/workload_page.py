@@ -39,7 +39,7 @@ def tally_of(workload: Workload, imported: Imported | None) -> Tally:
 # -- the page --------------------------------------------------------------------------------------------------
 
 
-def page(workload: Workload, imported: Imported | None, *, screen: Screen, is_bundled: bool = False) -> list[str]:
+def page(workload: Workload, imported: Imported | None, *, screen: Screen) -> list[str]:
     """Lines of the page."""
     tally = tally_of(workload, imported)
     paint, width = screen.paint, screen.width
