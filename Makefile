@@ -81,7 +81,8 @@ audit:  ## Known vulnerabilities of the locked packages (needs a network; withou
 	  code=$$?; cat $(VENV)-audit/report; \
 	  if [ $$code -ne 0 ] && ! grep -q 'known vulnerabilit' $(VENV)-audit/report; then \
 	    echo "audit: the service cannot be reached from here; nothing was checked"; code=0; fi; \
-	  echo "audit: $$(grep -c 'could not be audited' $(VENV)-audit/report) packages unknown to the service, not checked"; exit $$code; \
+	  echo "audit: $$(grep -c 'could not be audited' $(VENV)-audit/report) of $$(grep -c '^[a-z].*==' requirements-dev.lock)" \
+	    "locked packages are unknown to the service and were not checked"; exit $$code; \
 	else echo "audit: pip-audit cannot be installed from here; nothing was checked"; fi
 
 clean:  ## Remove everything that was built, and .venv
