@@ -20,7 +20,6 @@ import numpy as np
 from pddplan.domain.workload import Array
 from pddplan.optimize.cells import program_of, tightened
 from pddplan.optimize.data import ProgramData, Route
-from pddplan.optimize.division import divide
 from pddplan.optimize.formulation import (
     MONEY,
     Variables,
@@ -212,11 +211,7 @@ class ElasticSearch(Search):
             self._accept(candidate, levels)
         if self._settled(bound):
             return
-        children = divide(self.judge, tight, candidate, levels)
-        if not children:
-            self._lost_bound = max(self._lost_bound, bound)
-        for child in children:
-            self._push(bound, child)
+        self._divide(tight, candidate, levels, bound=bound)
 
     def _solved(self, data: ProgramData) -> Solved | None:
         program, variables = formulate(data, objective="cost")

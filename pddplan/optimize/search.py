@@ -208,7 +208,11 @@ class Search:
             self._repair(candidate, true_levels, routes)
             if self._settled(bound):
                 return
-        children = divide(self.judge, cell, candidate, true_levels)
+        self._divide(cell, candidate, true_levels, bound=bound)
+
+    def _divide(self, cell: Cell, candidate: Candidate, levels: Levels, *, bound: float) -> None:
+        """Queue the parts of a cell, divided where a candidate's true levels lie."""
+        children = divide(self.judge, cell, candidate, levels)
         if not children:
             self._lost_bound = max(self._lost_bound, bound)  # numerically nothing left to divide
         for child in children:
