@@ -9,13 +9,11 @@ import itertools
 import math
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from pddplan.domain.outcome import Outcome
-from pddplan.domain.plan import LinePlan, Path, Plan, Pool
+from pddplan.domain.plan import LinePlan, Plan
 from pddplan.domain.sites import Site, SiteChip, Sites
 from pddplan.domain.workload import Promises
 from pddplan.economics.costs import plan_cost
@@ -23,8 +21,8 @@ from pddplan.errors import InfeasibleError, PddplanError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize import Limits, Objective, size
-from pddplan.optimize.mix import allowed_classes, pools_of
-from pddplan.optimize.topologies import candidate_paths, candidate_pools, find_topology
+from tests.oracles.test_bruteforce_plans import Everything as PlainEverything
+from tests.oracles.test_bruteforce_plans import everything as plain_everything
 from tests.unit.optimize.small_question import (
     PREFILL_FIXED_S,
     PREFILL_S_PER_TOKEN,
@@ -102,45 +100,20 @@ def drawn(seed: int) -> Case:
 
 
 @dataclass(frozen=True)
-class Everything:
-    """All plans of a case."""
+class Everything(PlainEverything):
+    """All plans of a case, with its own ceilings, spares, inventory and numbers of lines."""
 
     case: Case
-    pools: tuple[Pool, ...]
-    paths: tuple[Path, ...]
-
-    def routings(self) -> Iterator[tuple[int, ...]]:
-        """One path per class."""
-        problem = self.case.problem
-        allowed = [allowed_classes(problem, path) for path in self.paths]
-        kinds = range(problem.workload.classes.count)
-        for routing in itertools.product(range(len(self.paths)), repeat=len(kinds)):
-            if all(allowed[path][k] for k, path in enumerate(routing)):
-                yield routing
-
-    def plan(self, routing: Sequence[int], counts: Mapping[str, int], taken: LinePlan | None, rate: float) -> Plan:
-        used = sorted(set(routing))
-        share = np.zeros((len(self.paths), len(routing)))
-        share[list(routing), range(len(routing))] = 1.0
-        kept = {pool for path in used for pool in pools_of(self.paths[path])}
-        return Plan(
-            "brute",
-            rate,
-            tuple(replace(pool, instances=counts[pool.id]) for pool in self.pools if pool.id in kept),
-            (taken,) if taken else (),
-            tuple(self.paths[path] for path in used),
-            share[used],
-        )
 
     def lines(self, routing: Sequence[int]) -> list[LinePlan | None]:
         if not any(self.paths[path].line for path in routing):
             return [None]
-        leased = self.case.problem.sites.lines["ab"]
+        leased = self.problem.sites.lines["ab"]
         return [LinePlan("ab", tier.gbps, n) for tier in leased.tiers for n in range(1, leased.max_lines + 1)]
 
     def keeps(self, plan: Plan, room: float = 1e-6) -> bool:
         """Promises and ceilings, without spares."""
-        outcome = evaluate(self.case.problem, plan, detail=False)
+        outcome = evaluate(self.problem, plan, detail=False)
         limits = self.case.limits
         fits = all(load.utilization <= limits.max_utilization + room for load in outcome.pools)
         fits = fits and all(load.utilization <= limits.max_line_utilization + room for load in outcome.lines)
@@ -155,34 +128,31 @@ class Everything:
         held: dict[tuple[str, str], int] = {}
         for pool in plan.pools:
             held[pool.site, pool.chip] = held.get((pool.site, pool.chip), 0) + pool.chips
-        stock = self.case.problem.sites.sites
+        stock = self.problem.sites.sites
         return all(
             stock[site].chips[chip].max_chips is None or chips <= stock[site].chips[chip].max_chips
             for (site, chip), chips in held.items()
         )
 
     def cost(self, plan: Plan) -> float:
-        return plan_cost(self.full(plan), self.case.problem.sites, self.case.problem.chips).monthly_total
+        return plan_cost(self.full(plan), self.problem.sites, self.problem.chips).monthly_total
 
     def least_counts(self, routing: Sequence[int], taken: LinePlan | None, rate: float) -> dict[str, int]:
         """Instances that the load alone asks for."""
         many = {pool.id: 1000 for pool in self.pools}
-        loads = evaluate(self.case.problem, self.plan(routing, many, taken, rate), detail=False).pools
+        loads = evaluate(self.problem, self.plan(routing, many, taken, rate), detail=False).pools
         ceiling = self.case.limits.max_utilization
         return {load.pool: max(1, math.ceil(load.utilization * 1000 / ceiling - 1e-6)) for load in loads}
 
 
 def everything(case: Case) -> Everything:
-    chosen = find_topology(case.topology)
-    pools = candidate_pools(case.problem.sites, chosen, shapes=shapes, allowed_chips=None)
-    paths = candidate_paths(case.problem.sites, chosen, pools)
-    used = {pool for path in paths for pool in pools_of(path)}
-    return Everything(case, tuple(pool for pool in pools if pool.id in used), tuple(paths))
+    plain = plain_everything(case.problem, case.topology)
+    return Everything(plain.problem, plain.pools, plain.paths, case)
 
 
 def cheapest(space: Everything, *, extra: int = 2) -> float:
     """Least cost at the rate of the workload, inf without a plan."""
-    rate, best = space.case.problem.workload.arrival.rate_rps, math.inf
+    rate, best = space.problem.workload.arrival.rate_rps, math.inf
     for routing in space.routings():
         for taken in space.lines(routing):
             least = space.least_counts(routing, taken, rate)
