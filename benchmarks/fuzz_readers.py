@@ -40,7 +40,8 @@ from pddplan.errors import PddplanError
 from pddplan.units import KIB, MIB
 
 HANG_S = 5.0
-STOP_S = 30
+STOP_S = 120
+"""By the clock, so that a standstill ends too; far above the limit, for machines that do other work."""
 MEMORY_LIMIT_MIB = 500
 GROWTH_MIB = 60
 """A case that lifts the peak of the process by more is named."""
