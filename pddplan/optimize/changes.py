@@ -28,7 +28,7 @@ from pddplan.optimize.points import Points
 from pddplan.optimize.rounds import Found
 from pddplan.optimize.search import Search
 from pddplan.optimize.settle import search_objective
-from pddplan.optimize.solution import plan_of
+from pddplan.optimize.solution import searched_plan
 from pddplan.optimize.solver import Solved, SolveStatus, solve
 from pddplan.optimize.tidy import tidied
 from pddplan.optimize.topologies import Shapes, Topology
@@ -180,14 +180,7 @@ def _candidate(points: Points, plan: Plan, rate_rps: float) -> Candidate | None:
 
 def _evaluated(problem: Problem, topology: Topology, points: Points, best: Candidate, found: Found) -> Found:
     candidate = tidied(Judge(points), best)
-    plan = plan_of(
-        candidate,
-        points.data,
-        topology=topology.name,
-        pools=points.pools,
-        paths=points.paths,
-        batches={p.id: points.batch(p.id) for p in points.pools if p.id in points.mix.decode},
-    )
+    plan = searched_plan(points, candidate, topology=topology.name)
     return Found(replace(evaluate(problem, plan), solver=found.outcome.solver), points, candidate)
 
 

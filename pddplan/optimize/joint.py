@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pddplan.domain.outcome import Outcome
-from pddplan.domain.plan import Plan
 from pddplan.domain.sites import Sites
 from pddplan.domain.workload import Promise, Promises
 from pddplan.errors import Relaxation
@@ -37,12 +36,11 @@ from pddplan.optimize.elastic import (
     rate_limit,
 )
 from pddplan.optimize.formulation import MONEY
-from pddplan.optimize.judge import Candidate
 from pddplan.optimize.objective import Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.promise_rows import rows_of
 from pddplan.optimize.question_limits import SMALLEST_SHARE
-from pddplan.optimize.solution import plan_of
+from pddplan.optimize.solution import searched_plan
 
 NO_LIMIT_KW = 1e9
 SHARE_FOR_PROGRAM = 0.5
@@ -266,7 +264,7 @@ def _elastic_plan(
     best = search.run().best
     if best is None:
         return None
-    plan = _plan(question, elastic, best)
+    plan = searched_plan(elastic, best, topology=question.topology.name)
     if not plan.paths:
         return None
     outcome = evaluate(free, plan)
@@ -274,14 +272,3 @@ def _elastic_plan(
     if "budget" in usage:
         usage["budget"] = outcome.cost.monthly_total / MONEY
     return outcome, usage
-
-
-def _plan(question: Question, points: Points, best: Candidate) -> Plan:
-    return plan_of(
-        best,
-        points.data,
-        topology=question.topology.name,
-        pools=points.pools,
-        paths=points.paths,
-        batches={p.id: points.batch(p.id) for p in points.pools if p.id in points.mix.decode},
-    )

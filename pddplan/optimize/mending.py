@@ -15,7 +15,7 @@ from pddplan.evaluate.evaluate import evaluate
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.points import Points
-from pddplan.optimize.solution import plan_of
+from pddplan.optimize.solution import searched_plan
 
 STEPS = 24
 STEP_DIVISOR = 12
@@ -44,7 +44,7 @@ def judged(
     points: Points, candidate: Candidate, *, topology: str, detail: bool = True, room: float = LOAD_TOLERANCE
 ) -> Judged:
     """Evaluate a candidate. Promises must hold with and without the instances and lines in reserve."""
-    plan = _plan(points, candidate, topology)
+    plan = searched_plan(points, candidate, topology=topology)
     outcome = evaluate(points.problem, plan, detail=detail)
     bare, short = _without_reserves(points, plan), shortfall(points, outcome, room=room)
     if bare != plan:
@@ -168,17 +168,6 @@ def _trimmed(points: Points, kept: Judged, *, topology: str, deadline: float) ->
                 break
             current = tried
     return current
-
-
-def _plan(points: Points, candidate: Candidate, topology: str) -> Plan:
-    return plan_of(
-        candidate,
-        points.data,
-        topology=topology,
-        pools=points.pools,
-        paths=points.paths,
-        batches={p.id: points.batch(p.id) for p in points.pools if p.id in points.mix.decode},
-    )
 
 
 def _without_reserves(points: Points, plan: Plan) -> Plan:

@@ -11,6 +11,7 @@ from pddplan.domain.plan import LinePlan, Path, Plan, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.optimize.data import ProgramData
 from pddplan.optimize.judge import Candidate
+from pddplan.optimize.points import Points
 
 NEGLIGIBLE_SHARE = 1e-7
 """Shares below this are rounding of the solver and go to the largest path of their class."""
@@ -56,6 +57,18 @@ def plan_of(
         lines=lines,
         paths=tuple(paths[row] for row in used_rows),
         share=share[used_rows],
+    )
+
+
+def searched_plan(points: Points, candidate: Candidate, *, topology: str) -> Plan:
+    """The plan of a candidate that was found among these points."""
+    return plan_of(
+        candidate,
+        points.data,
+        topology=topology,
+        pools=points.pools,
+        paths=points.paths,
+        batches={p.id: points.batch(p.id) for p in points.pools if p.id in points.mix.decode},
     )
 
 
