@@ -158,6 +158,18 @@ class OddTraffic:
     max_output_tokens: float = 500.0
     """And only with fewer output tokens than this."""
 
+    def covers(self, transfer_tokens: NDArray[Any], output_tokens: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which requests are odd.
+
+        Formula:     s >= s_min and O < O_max
+        Parameters:  transfer_tokens s, output_tokens O, of one shape [tokens]
+        Returns:     of that shape
+        Raises:      nothing
+        Holds when:  s is what would have to cross the line, not the whole input.
+        References:  pdd-report, odd-traffic filter
+        """
+        return np.asarray((transfer_tokens >= self.min_transfer_tokens) & (output_tokens < self.max_output_tokens))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:

@@ -177,7 +177,7 @@ def _asked(problem: Problem, reached: Mapping[str, Latencies]) -> list[tuple[str
 def relay_lag(problem: Problem, plan: Plan, solved: System) -> CacheLag | None:
     """The feedback of a lagging decode-side cache, where requests other than odd traffic end on a relay pool."""
     classes, odd = problem.workload.classes, problem.workload.odd_traffic
-    fits = (classes.miss_decode_tokens >= odd.min_transfer_tokens) & (classes.output_tokens <= odd.max_output_tokens)
+    fits = odd.covers(classes.miss_decode_tokens, classes.output_tokens)
     ended = [i for i, path in enumerate(plan.paths) if path.kind is PathKind.P_RLD]
     if not ended or not (solved.flow_rps[ended][:, ~fits] > 0).any():
         return None

@@ -134,5 +134,4 @@ def allowed_classes(problem: Problem, path: Path) -> Array:
     classes, odd = problem.workload.classes, problem.workload.odd_traffic
     if path.kind is not PathKind.P_RLD:
         return np.ones(classes.count)
-    fits = (classes.miss_decode_tokens >= odd.min_transfer_tokens) & (classes.output_tokens <= odd.max_output_tokens)
-    return fits.astype(float)
+    return odd.covers(classes.miss_decode_tokens, classes.output_tokens).astype(float)

@@ -91,15 +91,6 @@ def band_of(marginal: Marginal, quantile: float) -> tuple[float, float]:
     return float(np.nextafter(value * (1 - BAND), -1.0)), value * (1 + BAND)
 
 
-def is_odd(transfer_tokens: NDArray[Any], output_tokens: NDArray[Any], odd: OddTraffic) -> NDArray[np.bool_]:
-    """Requests with a long transfer and a short answer.
-
-    Formula:     s >= s_min and O < O_max
-    References:  pdd-report, odd-traffic filter
-    """
-    return np.asarray((transfer_tokens >= odd.min_transfer_tokens) & (output_tokens < odd.max_output_tokens))
-
-
 def bin_of(hit_fraction: Array, edges: Sequence[float] = HIT_BIN_EDGES) -> NDArray[np.int64]:
     """Bin of each hit rate; the last bin includes its upper edge."""
     place = np.searchsorted(np.asarray(edges), np.asarray(hit_fraction) + EDGE_TOLERANCE, side="right") - 1

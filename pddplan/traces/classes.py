@@ -26,7 +26,6 @@ from pddplan.traces.cells import (
     band_of,
     bin_of,
     edges_of,
-    is_odd,
 )
 from pddplan.traces.marginals import Marginal
 from pddplan.traces.recombine import recombine
@@ -175,7 +174,7 @@ def _averages(means: Array, marginals: Sequence[Marginal], odd: OddTraffic) -> A
         bands = [edge for q in PINNED_QUANTILES for edge in band_of(marginals[number], q)]
         rows += [(means[number] <= edge).astype(np.float64) for edge in bands]
     hit = (length - miss) / length
-    rows += [is_odd(transfer, output, odd).astype(np.float64), hit]
+    rows += [odd.covers(transfer, output).astype(np.float64), hit]
     hit_bin = bin_of(hit)
     in_bin = [(hit_bin == k).astype(np.float64) for k in range(len(HIT_BIN_EDGES) - 2)]
     rows += [miss**2, output**2, length**2, transfer**2, length * output, miss * output, miss * transfer, length * miss]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pddplan.domain.workload import Array, OddTraffic, RequestClasses
-from pddplan.traces.cells import HIT_BIN_EDGES, Columns, bin_of, is_odd
+from pddplan.traces.cells import HIT_BIN_EDGES, Columns, bin_of
 from pddplan.traces.marginals import DROPPED_BITS, Marginal
 from pddplan.traces.misses import Misses
 from pddplan.traces.trace import Trace
@@ -78,7 +78,7 @@ def odd_share(transfer_tokens: Array, output_tokens: Array, odd: OddTraffic, *, 
     Parameters:  transfer_tokens s, output_tokens O, shape (requests,); weight of each, 1 if left out
     References:  pdd-report, odd-traffic filter
     """
-    return float(np.average(is_odd(transfer_tokens, output_tokens, odd), weights=weight))
+    return float(np.average(odd.covers(transfer_tokens, output_tokens), weights=weight))
 
 
 def tally_requests(trace: Trace, misses: Misses, odd: OddTraffic) -> Tally:

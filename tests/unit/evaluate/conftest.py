@@ -32,7 +32,7 @@ def workload() -> Workload:
         classes=CLASSES,
         arrival=Arrival(4.0),
         promises=Promises(ttft_p90_s=10.0, ttft_p99_s=20.0, tpot_s=0.05),
-        odd_traffic=OddTraffic(min_transfer_tokens=16_384.0, max_output_tokens=1_000.0),
+        odd_traffic=OddTraffic(min_transfer_tokens=16_384.0, max_output_tokens=1_001.0),
     )
 
 
