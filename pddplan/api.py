@@ -50,13 +50,13 @@ NOTABLE_PEAK = 1.05
 LINE_RANGE = (1e-6, 1e9)
 """Rates [Gbit/s] and sizes of KV [bytes per token] that a line is checked for."""
 COMPARISON_S = 10.0
+"""Longest search for a plan that is only there to compare with; it need not be proven the best one. Of the time limit
+COMPARISON_SHARE is kept for all of them together, but no more than this."""
 COMPARISON_NODES = 40
 COMPARISON_SHARE = 0.2
 LEAST_COMPARISON_S = 0.1
 OUT_OF_TIME = "the time limit was used up: not everything was compared"
 INTERRUPTED = "interrupted: this is the best plan found until then"
-"""Longest search for a plan that is only there to compare with; it need not be proven the best one. All of them
-together have at least COMPARISON_SHARE of the time limit."""
 
 
 class Asked(Given, total=False):
