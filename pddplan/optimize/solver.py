@@ -62,6 +62,10 @@ class Solved:
         return bool(self.values)
 
 
+LARGEST_COEFFICIENT = 1e15
+"""HiGHS leaves out rows with larger ones without a word."""
+
+
 def solver_name() -> str:
     """Name of the solver that will run: ``HiGHS``, or ``CBC`` where highspy is missing."""
     import pulp
@@ -86,6 +90,11 @@ def solve(
 
     started = time.perf_counter()
     name = solver_name()
+    if any(abs(c) > LARGEST_COEFFICIENT for row in program.constraints.values() for c in row.values()):
+        raise SolverError(
+            f"the question has numbers beyond what {name} can calculate with",
+            fix="correct absurd lengths, rates, prices or limits",
+        )
     limit = max(time_limit_s, 0.05)
     with muted(STANDARD_OUTPUT):
         if name == "HiGHS":
@@ -110,11 +119,6 @@ def solve(
             program.solve(engine)
         except pulp.PulpSolverError as error:
             raise SolverError(f"{name} failed: {error}", fix="try again with --time-limit raised") from error
-        except IndexError:  # HiGHS left rows out whose numbers are too large for it, and PuLP counts on them
-            raise SolverError(
-                f"the question has numbers beyond what {name} can calculate with",
-                fix="correct absurd lengths, rates, prices or limits",
-            ) from None
     seconds = time.perf_counter() - started
     status = _status(program, out_of_time=seconds >= 0.95 * limit)
     if status in (SolveStatus.INFEASIBLE, SolveStatus.UNBOUNDED):

@@ -14,6 +14,10 @@ _CELLS_PER_WINDOW = 4
 _MOST_CELLS = 20_000_000
 
 
+LEAST_SCV = 1e-12
+"""Below, gaps are equal to the last digit drawn: a metronome. (1 over a vanishing number is infinite.)"""
+
+
 def renewal_arrivals_s(count: int, rate_rps: float, *, scv: float, rng: np.random.Generator) -> Array:
     """Arrival times of a renewal process with gamma distributed gaps.
 
@@ -27,7 +31,7 @@ def renewal_arrivals_s(count: int, rate_rps: float, *, scv: float, rng: np.rando
     """
     require_count(count, name="requests")
     require_positive(rate_rps, name="rate_rps")
-    if scv == 0:
+    if 0 <= scv < LEAST_SCV:
         return np.arange(1, count + 1) / rate_rps
     require_positive(scv, name="scv")
     return np.cumsum(rng.gamma(1.0 / scv, scv / rate_rps, size=count))

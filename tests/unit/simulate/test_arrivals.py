@@ -18,6 +18,11 @@ def test_times_ascend_and_are_reproducible(count: int, rate: float, scv: float, 
     np.testing.assert_array_equal(times, renewal_arrivals_s(count, rate, scv=scv, rng=np.random.default_rng(seed)))
 
 
+@pytest.mark.parametrize("scv", [5e-324, 1e-300, 1e-13])
+def test_vanishing_variability_is_a_metronome(scv: float) -> None:
+    np.testing.assert_allclose(renewal_arrivals_s(3, 4.0, scv=scv, rng=np.random.default_rng(0)), [0.25, 0.5, 0.75])
+
+
 def test_a_metronome_has_equal_gaps() -> None:
     np.testing.assert_allclose(renewal_arrivals_s(3, 4.0, scv=0.0, rng=np.random.default_rng(0)), [0.25, 0.5, 0.75])
 
