@@ -144,12 +144,14 @@ def monte_carlo(
 ) -> Spread:
     """Distribution of BCR, and the chance that every promise holds, over all factors at once.
 
-    Formula:     quantiles and shares over quasi_random_values; error 1.96 sqrt(p(1-p)/n)
+    Formula:     quantiles and shares p over quasi_random_values;
+                 error 1.96 sqrt(q (1 - q) / (n + 4)), q = (n p + 2) / (n + 4)
     Parameters:  factors; score; samples; seed; baseline, score of the plan to beat under the same values
     Returns:     Spread
     Raises:      as quasi_random_values, and whatever score raises.
-    Holds when:  factors are independent. The error is that of plain sampling: an upper bound for quasi-random points.
-    References:  sobol1967
+    Holds when:  factors are independent. The error is that of plain sampling: an upper bound for quasi-random points;
+                 it stays above nought when all or none of few draws hold.
+    References:  sobol1967, agresti1998
     """
     uncertain = [factor for factor in factors if not factor.certain]
     values = quasi_random_values(uncertain, samples, seed=seed)
@@ -169,10 +171,16 @@ def monte_carlo(
         bcr_p50=p50,
         bcr_p95=p95,
         holds_fraction=share,
-        holds_error=1.96 * math.sqrt(share * (1.0 - share) / len(rows)),
+        holds_error=_share_error(share, len(rows)),
         influence={name: rank_correlation(values[:, i], reached) for i, name in enumerate(names)},
         beats_fraction=beats,
     )
+
+
+def _share_error(share: float, draws: int) -> float:
+    """Half width of the 95 % interval of a share of draws (two successes and two failures added)."""
+    likely = (share * draws + 2.0) / (draws + 4.0)
+    return 1.96 * math.sqrt(likely * (1.0 - likely) / (draws + 4.0))
 
 
 def rank_correlation(x: Array, y: Array) -> float:

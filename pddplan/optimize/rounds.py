@@ -106,7 +106,10 @@ def search_plans(
     try:
         points = question.points()
         if points is None:
-            return NothingFound(proven=True, why=f"topology {topology.name} has no path here ({topology.about})")
+            return NothingFound(
+                proven=True,
+                why=f"with these sites, shapes and promises topology {topology.name} has no path ({topology.about})",
+            )
         if limits.gap >= 1 - _ANY:
             return question.best(points, None)
         part = best = _best_part(question)

@@ -91,3 +91,12 @@ def test_rank_correlation() -> None:
     assert rank_correlation(x, x**3) == pytest.approx(1)
     assert rank_correlation(x, -x) == pytest.approx(-1)
     assert rank_correlation(x, np.ones(10)) == 0.0
+
+
+def test_few_draws_that_all_hold_are_no_certainty() -> None:
+    factor = Factor("x", 0.5, 1.0, 2.0)
+    few = monte_carlo([factor], lambda values: Score(bcr=values["x"], holds=True), samples=16)
+    many = monte_carlo([factor], lambda values: Score(bcr=values["x"], holds=True), samples=1024)
+    assert few.holds_fraction == many.holds_fraction == 1.0
+    assert few.holds_error > 0.1
+    assert 0.0 < many.holds_error < 0.01
