@@ -142,7 +142,7 @@ SHARES = frozenset(
     if "mfu" in n or "mbu" in n or n.endswith(("_efficiency", "_mixing")) or n == "memory_utilization"
 )
 """Fields that are shares of a datasheet number, above 0."""
-FRACTIONS = frozenset(("exchange_gather", "exchange_overlap"))
+FRACTIONS = frozenset(("exchange_gather", "exchange_overlap", "tail_packing", "speculation_acceptance"))
 """Fields between 0 and 1, both included."""
 HIGHEST_SHARE = 0.98
 """No rate comes out above the datasheet's, whatever factors are laid over each other."""

@@ -115,6 +115,8 @@ def test_layers_replace_and_multiply_in_order() -> None:
         ("layer: chip\nefficiency: {kv_mbu: {source: given}}", "either a value or a factor"),
         ("layer: chip\nefficiency: {kv_mbu: {value: -1, source: given}}", "at least 0"),
         ("layer: somewhere\nefficiency: {}", "must be"),
+        ("layer: chip\nefficiency: {tail_packing: {value: 5, source: given}}", "tail_packing must lie between 0 and 1"),
+        ("layer: chip\nefficiency: {speculation_acceptance: {value: 1.5, source: given}}", "between 0 and 1"),
     ],
 )
 def test_faulty_layers_are_refused(text: str, message: str) -> None:
