@@ -11,8 +11,6 @@ from pddplan.errors import DomainError
 OVERLAPS = ("none", "layerwise")
 HANDOVERS = ("one-shot", "catch-up")
 DISCIPLINES = ("fifo", "shortest-first")
-
-
 LARGEST = 1e15
 """More seconds, tokens or bytes per second than this are a slip of the pen."""
 

@@ -11,15 +11,11 @@ from pddplan.evaluate.stages import decode_cap, prefill_servers
 from pddplan.optimize.mix import Mix, pools_of
 
 SHAPES_PER_CHIP = 4
-
-
+"""Most of them that are searched for one role at one site."""
 NEARLY_SAME_PRICE = 0.02
-
-
+"""Fraction within which prices per request count as one."""
 ABOUT = 1.05
 """A shape this close to another in price per request and in latency, and no smaller, is not looked at."""
-
-
 DEAREST = 2.0
 """Beside the quickest and the smallest, shapes that cost at most this multiple per request."""
 

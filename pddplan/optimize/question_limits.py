@@ -19,8 +19,6 @@ from pddplan.optimize.objective import LARGEST_RATE_RPS, SMALLEST_RATE_RPS, Limi
 
 BUSIEST = 0.9995
 """No pool or line is planned busier, whatever the ceiling asked for: at 1 waits never end."""
-
-
 MOST_EVERY = 32
 LINES_STEP = 1.1
 SMALLEST_SHARE = 1e-3

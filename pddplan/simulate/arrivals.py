@@ -12,8 +12,6 @@ from pddplan.simulate.checks import require_count, require_positive
 
 _CELLS_PER_WINDOW = 4
 _MOST_CELLS = 20_000_000
-
-
 LEAST_SCV = 1e-12
 """Below, gaps are equal to the last digit drawn: a metronome. (1 over a vanishing number is infinite.)"""
 
