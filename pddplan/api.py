@@ -142,7 +142,7 @@ def size_inputs(
     from pddplan.sizing import Sizing
 
     clock = clock or _Clock()
-    topology = topology or default_topology(inputs.sites)
+    topology = default_topology(inputs.sites) if topology is None else topology
     goal = objective or optimize.Objective(kind="cost", rate_rps=inputs.workload.arrival.rate_rps)
     bounds = limits or optimize.Limits()
     problem, shapes = problem_of(inputs), shapes_of(inputs)

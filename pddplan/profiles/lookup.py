@@ -22,7 +22,7 @@ from enum import Enum
 from pathlib import Path
 
 from pddplan.errors import InputError, Problem, did_you_mean
-from pddplan.files import home_path, is_folder
+from pddplan.files import home_path, is_file, is_folder
 from pddplan.profiles import yaml_source
 
 ENVIRONMENT_VARIABLE = "PDDPLAN_PROFILES"
@@ -126,7 +126,7 @@ def find(kind: Kind, name: str | Path) -> Path:
     if wanted in aliases:
         return aliases[wanted]
     what = f"unknown {kind.word} {text!r}{did_you_mean(wanted, [*files, *aliases])}"
-    if kind is Kind.WORKLOAD and home_path(text).is_file():
+    if kind is Kind.WORKLOAD and is_file(home_path(text)):
         raise _no_workload(text)
     known = ", ".join(sorted(files)) or "none"
     if len(files) > MOST_LISTED and kind in LISTED_BY:
