@@ -457,7 +457,3 @@ def _string() -> Any:
     import polars as pl
 
     return pl.String
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
