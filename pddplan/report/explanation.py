@@ -29,8 +29,8 @@ def render(found: Explanation, screen: Screen) -> str:
         whole_instances(outcome) or "nothing is used to its limit", width=width, indent="    ", first="  "
     )
     lines += ["", paint.bold("What one more would buy")]
-    columns = [Column("lever", importance=0), Column("change"), Column("effect", importance=0)]
-    rows = [[m.lever, m.change, effect(m, currency)] for m in found.marginals]
+    columns = [Column("lever", importance=0), Column("effect", importance=0)]
+    rows = [[f"{m.lever} {m.change}", effect(m, currency)] for m in found.marginals]
     lines += table(columns, rows, width=width, paint=paint)
     better = [other for other in found.runners_up if (other.cost_ratio or 0.0) <= -SAME]
     if better:
@@ -58,14 +58,18 @@ def effect(marginal: Marginal, currency: str) -> str:
     """What a lever does, in words."""
     if marginal.why_not is not None:
         return f"no plan: {marginal.why_not}"
-    sure = f" (give or take {short(marginal.uncertain)})" if marginal.uncertain > 0 else ""
-    if marginal.rate_change_rps is not None:
-        gained = marginal.rate_change_rps
-        return f"buys {short(gained)} req/s{sure}" if gained > 0 else f"buys nothing{sure}: it does not bind"
+    left, gained = marginal.uncertain, marginal.rate_change_rps
+    sure = f" (give or take {short(left)})" if left > 0 else ""
+    if gained is not None:
+        if gained > 0:
+            return f"buys {short(gained)} req/s{sure}"
+        return f"buys less than {short(left)} req/s, if anything" if left > 0 else "buys nothing: it does not bind"
+    if not marginal.cost_change and left > 0:
+        return f"changes less than {count(left)} {currency} a month, if anything"
     if not marginal.cost_change and marginal.lever == RATE_LEVER:
-        return f"costs nothing more{sure}: the same fleet carries it"
+        return "costs nothing more: the same fleet carries it"
     if not marginal.cost_change:
-        return f"changes nothing{sure}: it does not bind"
+        return "changes nothing: it does not bind"
     verb = "saves" if marginal.cost_change < 0 else "costs"
     moved = marginal.chips_change or 0
     chips = f", {abs(moved)} chips {'less' if moved < 0 else 'more'}" if moved else ""
