@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pddplan.errors import InputError, Problem
-from pddplan.files import home_path, is_file, read_text, write_atomically
+from pddplan.files import append, home_path, is_file, is_replaced, read_text, write_atomically
 from pddplan.studies.sweep import FIGURES, Axis, Row, Value
 from pddplan.units import MIB
 
@@ -80,25 +80,27 @@ class RowWriter:
     def __init__(self, path: Path | None, axes: Sequence[Axis], earlier: Sequence[Sequence[str]]) -> None:
         self.path, self.axes = path, axes
         self.rows: dict[tuple[str, ...], list[str]] = {tuple(row[: len(axes)]): list(row) for row in earlier}
-        if path is not None:
-            write_atomically(part_of(path), table(self.rows.values(), axes))
+        # a device or pipe takes all rows at the end
+        self.part = part_of(path) if path is not None and is_replaced(path) else None
+        if self.part is not None:
+            write_atomically(self.part, table(self.rows.values(), axes))
 
     def add(self, row: Row) -> None:
         """Keep one row, on disk at once."""
         line = cells(row, self.axes)
         self.rows[tuple(line[: len(self.axes)])] = line
-        if self.path is not None:
+        if self.part is not None:
             out = io.StringIO()
             csv.writer(out, lineterminator="\n").writerow(line)
-            with part_of(self.path).open("a", encoding="utf-8") as file:
-                file.write(out.getvalue())
+            append(self.part, out.getvalue())
 
     def finish(self, points: Sequence[Sequence[Value]]) -> list[list[str]]:
         """The rows in the order of the grid; written to the file, and the partial one dropped."""
         ordered = [self.rows[key(values)] for values in points if key(values) in self.rows]
         if self.path is not None:
             write_atomically(self.path, table(ordered, self.axes))
-            part_of(self.path).unlink(missing_ok=True)
+        if self.part is not None:
+            self.part.unlink(missing_ok=True)
         return ordered
 
 
