@@ -412,7 +412,8 @@ def _balance(built: FlowProgram) -> None:
         shares = given.eager.get((line, site))
         least, most = (0.0, 1.0) if shares is None else (float(shares[0][k]), float(shares[1][k]))
         program += pulp.LpAffineExpression([(made, 1.0), *((flow, -most) for flow, _ in terms)]) <= 0
-        program += pulp.LpAffineExpression([(made, 1.0), *((flow, -least) for flow, _ in terms)]) >= 0
+        if least > 0:
+            program += pulp.LpAffineExpression([(made, 1.0), *((flow, -least) for flow, _ in terms)]) >= 0
         arriving[target, k].append((made, -1.0))
         near[site, k].append((made, 1.0))
     for (pool_id, k), flow in built.odd.items():

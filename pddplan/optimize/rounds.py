@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import build
+from pddplan.optimize.build import build, too_large
 from pddplan.optimize.every_shape import EveryShape, every_shape
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
@@ -24,7 +24,7 @@ from pddplan.optimize.settle import (
     settled,
     value_of,
 )
-from pddplan.optimize.topologies import Shapes, Topology, find_topology
+from pddplan.optimize.topologies import Shapes, Topology, find_topology, ways_of
 
 __all__ = ["Found", "NothingFound", "search_plans"]
 
@@ -37,8 +37,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 SHARE_FOR_PARTS = 0.4
 """Of the time, what the parts may take together."""
 NODES_FOR_PARTS = 500
-SPENT_BEFORE_PARTS = 0.1
-"""Questions so large that listing their candidates takes this share of the time have none left for parts."""
+SHARE_FOR_LISTING = 0.2
+"""Questions so large that listing their candidates takes more of the time have none left for parts."""
 SHARE_FOR_SHAPES = 0.4
 """Of the time left, what the program over all shapes may take at a time."""
 MOST_LOOKS = 60
@@ -112,8 +112,8 @@ def search_plans(
             )
         if limits.gap >= 1 - _ANY:
             return question.best(points, None)
-        part = best = _best_part(question)
-        if part is not None and not _interrupted(part):
+        part = best = _best_part(question, points)
+        if part is not None and not _interrupted(part) and math.isinf(points.bound):
             points = question.points(also=frozenset(pool.id for pool in part.outcome.plan.pools)) or points
         best = question.best(points, part)
         if isinstance(best, NothingFound) and math.isfinite(points.bound):
@@ -127,11 +127,13 @@ def search_plans(
         return _reporting(best, status=INTERRUPTED)
 
 
-def _best_part(question: _Question) -> Found | None:
+def _best_part(question: _Question, points: Points) -> Found | None:
     """The best plan of those topologies whose paths are among this one's, quickly."""
     parts = PARTS.get(question.topology.name, ())
     best: Found | None = None
-    if question.left_s() < (1.0 - SPENT_BEFORE_PARTS) * question.limits.time_limit_s:
+    ways = ways_of(question.problem.sites, question.topology, points.considered)
+    quick_s = SHARE_FOR_LISTING * question.limits.time_limit_s
+    if not parts or too_large(question.problem, points.considered, ways, time_limit_s=quick_s):
         return None
     for done, name in enumerate(parts):
         spent_s = question.limits.time_limit_s - question.left_s()

@@ -157,7 +157,7 @@ def _status(program: pulp.LpProblem, *, out_of_time: bool) -> SolveStatus:
     }
     if program.status in known:
         return known[program.status]
-    if out_of_time:
+    if out_of_time or program.status == pulp.LpStatusNotSolved:  # stopped without a proof, whatever stopped it
         return SolveStatus.TIME_LIMIT
     # Presolve sometimes cannot tell the two apart; our programs are bounded by demand, so it is infeasible.
     if program.status == pulp.LpStatusUndefined:

@@ -20,6 +20,7 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import LinePlan, PathKind, Plan, Pool, Role, Shape
 from pddplan.domain.plan import Path as Way
 from pddplan.evaluate.evaluate import evaluate
+from pddplan.evaluate.flows import decode_works, system
 from pddplan.evaluate.problem import Problem
 from pddplan.profiles.lookup import bundled_root, use_profiles
 
@@ -113,6 +114,16 @@ def test_relay_hides_the_transfer() -> None:
 
 def test_relay_writes_six_percent_of_the_tokens() -> None:
     assert 100 * published_fleet(question(), relayed=True).relay_token_share == pytest.approx(6.2, abs=2)
+
+
+def test_relay_line_and_main_decode_settle(deployment: Outcome) -> None:
+    """A relay that waits longer holds shorter: what the pools are asked for must be what their states make of it."""
+    problem = question()
+    solved = system(problem, deployment.plan)
+    again = decode_works(problem, deployment.plan, solved.flow_rps, solved.results)
+    for pool_id, work in solved.works.items():
+        assert again[pool_id].extra_holding_s == pytest.approx(work.extra_holding_s, rel=0.01)
+        assert again[pool_id].tokens_per_request == pytest.approx(work.tokens_per_request, rel=0.01)
 
 
 def test_transfers_take_one_to_twenty_seconds() -> None:
