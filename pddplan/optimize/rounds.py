@@ -131,9 +131,14 @@ def _best_part(question: _Question, points: Points) -> Found | None:
     """The best plan of those topologies whose paths are among this one's, quickly."""
     parts = PARTS.get(question.topology.name, ())
     best: Found | None = None
+    # plans that are only there to be compared with (no proof asked) do without
     ways = ways_of(question.problem.sites, question.topology, points.considered)
     quick_s = SHARE_FOR_LISTING * question.limits.time_limit_s
-    if not parts or too_large(question.problem, points.considered, ways, time_limit_s=quick_s):
+    if (
+        not parts
+        or not question.limits.prove_shapes
+        or too_large(question.problem, points.considered, ways, time_limit_s=quick_s)
+    ):
         return None
     for done, name in enumerate(parts):
         spent_s = question.limits.time_limit_s - question.left_s()
