@@ -85,7 +85,10 @@ def joint_relaxations(question: Question, deadline: float) -> tuple[Relaxation, 
         needed = {}
         usage = {**usage, RATE: slower}
     eased = _eased(question, needed, kept, usage)
-    return (*_tightened(eased, needed, deadline), *(own.relaxed(usage[own.limit.key]) for own in kept))
+    return (
+        *_tightened(eased, needed, deadline, limits=len(kept)),
+        *(own.relaxed(usage[own.limit.key]) for own in kept),
+    )
 
 
 def _slower(question: Question, kept: list[_Loosened], usage: dict[str, float], deadline: float) -> float | None:
@@ -136,15 +139,18 @@ def relaxed_promise_s(reached_s: float) -> float:
     return round_up(reached_s * (1.0 + 1e-6))
 
 
-def _tightened(eased: Question, needed: dict[Promise, float], deadline: float) -> list[Relaxation]:
-    """Each promise put back to what was asked where the others suffice, else as near to it as they allow."""
+def _tightened(eased: Question, needed: dict[Promise, float], deadline: float, *, limits: int) -> list[Relaxation]:
+    """Each promise put back to what was asked where the others suffice, else as near to it as they allow.
+
+    ``limits`` are relaxed beside the promises. A promise relaxed alone was looked for before, as near as it may be.
+    """
     kept = dict(needed)
     for promise in needed:
-        if len(kept) > 1 and _answers(eased.with_limit(promise, promise.limit_s), deadline):
+        if len(kept) + limits > 1 and _answers(eased.with_limit(promise, promise.limit_s), deadline):
             eased = eased.with_limit(promise, promise.limit_s)
             del kept[promise]
     for promise, limit_s in kept.items():
-        kept[promise] = _nearest(eased, promise, limit_s, deadline) if len(kept) > 1 else limit_s
+        kept[promise] = _nearest(eased, promise, limit_s, deadline) if len(kept) + limits > 1 else limit_s
         eased = eased.with_limit(promise, kept[promise])
     return [relaxed_promise(promise, limit_s) for promise, limit_s in kept.items()]
 
