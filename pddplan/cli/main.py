@@ -126,7 +126,7 @@ def main() -> None:
     _open_streams()
     import pddplan.errors  # noqa: F401 (the last thing needed to end in words)
 
-    _on_signals(signal.default_int_handler, _terminate, interrupts=interrupts)
+    _on_signals(_interrupt, _terminate, interrupts=interrupts)
     code = run()
     _on_signals(_leave_at_once, _leave_at_once, interrupts=interrupts)
     sys.exit(code)
@@ -141,6 +141,12 @@ def _on_signals(interrupt: Handler, terminate: Handler, *, interrupts: bool) -> 
 def _leave_at_once(number: int, frame: FrameType | None) -> None:
     """Before the work and after it there is nothing to tidy up, and a traceback would say nothing."""
     os._exit(EXIT_INTERRUPTED if number == signal.SIGINT else EXIT_TERMINATED)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """The first Ctrl-C stops what runs; a search then answers with its best plan so far. The second leaves at once."""
+    signal.signal(signal.SIGINT, _leave_at_once)
+    raise KeyboardInterrupt
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

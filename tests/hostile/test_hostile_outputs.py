@@ -213,3 +213,25 @@ def test_a_signal_at_any_moment_ends_without_traceback(number: int, code: int, d
     assert out == b""
     assert told.returncode == code
     assert names(place) == set()
+
+
+def test_the_second_interrupt_leaves_at_once() -> None:
+    """Searches answer the first with their best plan, and commands of many searches go on with the next."""
+    program = (
+        "import time, os, pddplan.cli.main as m\n"
+        "def work(*_):\n"
+        "    for mark in (b'1', b'2'):\n"
+        "        os.write(1, mark)\n"
+        "        try: time.sleep(60)\n"
+        "        except KeyboardInterrupt: pass\n"
+        "    return 0\n"
+        "m.run = work; m.main()"
+    )
+    told = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    assert told.stdout is not None
+    for mark in (b"1", b"2"):
+        assert told.stdout.read(1) == mark
+        time.sleep(0.05)
+        told.send_signal(signal.SIGINT)
+    _, said = told.communicate(timeout=60)
+    assert (told.returncode, said) == (130, b"")
