@@ -27,6 +27,8 @@ from pddplan.queueing.priority import shortest_first_wait
 from pddplan.queueing.residual import first_free
 from pddplan.queueing.wait import pool_wait
 
+RELAY_PACE = 2.0
+"""A relay pool that no plan fixes the batch of may take this many times the promised TPOT for its few tokens."""
 _LEAST_ROOM = 0.02
 """Spare capacity below which a queue's memory is not taken to be longer still."""
 
@@ -204,8 +206,12 @@ def decode_cap(problem: Problem, pool: Pool, work: DecodeWork) -> BatchCap:
 
     Memory and stack always bind; the plan's own batch binds where it is given, else the TPOT that the pool is to keep
     (its own or the one promised to all requests) does: a plan that fixes its batch is judged, not corrected.
+    A relay pool writes the first few tokens of an answer, so its own pace may be slower: whether whole answers keep
+    their promise is judged by them.
     """
     promised_s = problem.workload.promises.tpot_s if pool.tpot_s is None else pool.tpot_s
+    if promised_s is not None and pool.role is Role.RELAY:
+        promised_s *= RELAY_PACE
     curve = problem.curve(pool, work)
     if work.prefill_s > 0 and work.tokens_per_request > 0:
         curve = replace(curve, token_s=curve.token_s + curve.batch * work.prefill_s / work.tokens_per_request)
