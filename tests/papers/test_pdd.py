@@ -21,8 +21,8 @@ from pddplan.domain.plan import LinePlan, PathKind, Plan, Pool, Role, Shape
 from pddplan.domain.plan import Path as Way
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.flows import decode_works, system
-from pddplan.evaluate.stages import decode_cap
 from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.stages import decode_cap
 from pddplan.profiles.lookup import bundled_root, use_profiles
 
 PUBLISHED_RPS = 11.5
@@ -123,8 +123,10 @@ def test_relay_is_fuller_than_its_own_pace_would_allow(deployment: Outcome) -> N
     (relay,) = (pool for pool in deployment.plan.pools if pool.role is Role.RELAY)
     paced = replace(relay, role=Role.DECODE, batch=None)
     work = system(question(), deployment.plan).works[relay.id]
-    assert relay.batch is not None and relay.batch > decode_cap(question(), paced, work).batch
-    assert deployment.tpot is not None and deployment.tpot.p90 <= TPOT_S * (1 + 1e-6)
+    assert relay.batch is not None
+    assert relay.batch > decode_cap(question(), paced, work).batch
+    assert deployment.tpot is not None
+    assert deployment.tpot.p90 <= TPOT_S * (1 + 1e-6)
 
 
 def test_relay_writes_six_percent_of_the_tokens() -> None:
