@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pddplan.domain.workload import Array
-from pddplan.optimize.cells import program_of, tightened
+from pddplan.optimize.cells import program_of
 from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.formulation import (
     MONEY,
@@ -193,14 +193,11 @@ class ElasticSearch(Search):
         return 0.0
 
     def _visit(self, cell: Cell, *, bound: float) -> None:
-        self._nodes += 1
-        routes = self.model.routes(cell.best())
-        tight = tightened(self.model.data, cell, routes)
-        if tight is None:
+        node = self._node(cell)
+        if node is None:
             return
-        routes = self.model.routes(tight.best())
-        data = program_of(self.model.data, tight, routes)
-        solved = self._solved(data)
+        cell, routes = node
+        solved = self._solved(program_of(self.model.data, cell, routes))
         if solved is None:
             return
         bound = min(bound, -solved.bound)
@@ -211,7 +208,7 @@ class ElasticSearch(Search):
             self._accept(candidate, levels)
         if self._settled(bound):
             return
-        self._divide(tight, candidate, levels, bound=bound)
+        self._divide(cell, candidate, levels, bound=bound)
 
     def _solved(self, data: ProgramData) -> Solved | None:
         program, variables = formulate(data, objective="cost")

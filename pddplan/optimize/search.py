@@ -183,14 +183,10 @@ class Search:
         heapq.heappush(self._open, (-bound, next(self._ticket), cell))
 
     def _visit(self, cell: Cell, *, bound: float) -> None:
-        self._nodes += 1
-        routes = self.model.routes(cell.best())
-        tight = tightened(self.model.data, cell, routes)
-        if tight is None:
+        node = self._node(cell)
+        if node is None:
             return
-        if tight != cell:
-            cell = tight
-            routes = self.model.routes(cell.best())
+        cell, routes = node
         solved, bound = self._solve(program_of(self.model.data, cell, routes), bound=bound)
         if solved is None:
             return
@@ -209,6 +205,15 @@ class Search:
             if self._settled(bound):
                 return
         self._divide(cell, candidate, true_levels, bound=bound)
+
+    def _node(self, cell: Cell) -> tuple[Cell, Sequence[Route]] | None:
+        """The next node: what is left of a cell, and its routes at their best; None where no plan can lie in it."""
+        self._nodes += 1
+        routes = self.model.routes(cell.best())
+        tight = tightened(self.model.data, cell, routes)
+        if tight is None:
+            return None
+        return (tight, routes) if tight == cell else (tight, self.model.routes(tight.best()))
 
     def _divide(self, cell: Cell, candidate: Candidate, levels: Levels, *, bound: float) -> None:
         """Queue the parts of a cell, divided where a candidate's true levels lie."""
