@@ -35,23 +35,36 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         return _command(arguments)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return _stopped()
     except BrokenPipeError:
         _mute_output()
         return EXIT_BROKEN_PIPE
-    except OSError as error:
-        if error.errno not in _NO_ROOM or error.filename is not None:
-            raise
-        _mute_output()
-        print(f"error: cannot write to standard output: {_NO_ROOM[error.errno]}", file=sys.stderr)
-        return EXIT_INPUT
     except SystemExit as end:
         # typer ends this way when writing its own help to a closed pipe, after muting standard output
         return EXIT_BROKEN_PIPE if type(sys.stdout).__name__ == "PacifyFlushWrapper" else _code(end)
     except PddplanError as error:
         print(message(error), file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            _mute_output()
+            print(f"error: cannot write to standard output: {_NO_ROOM[error.errno]}", file=sys.stderr)
+            return EXIT_INPUT
+        return _stopped_or_bug()
+    except Exception:  # noqa: BLE001 (a bug is raised again)
+        return _stopped_or_bug()
+
+
+def _stopped() -> int:
+    print("interrupted", file=sys.stderr)
+    return EXIT_INTERRUPTED
+
+
+def _stopped_or_bug() -> int:
+    """While compiled modules load, an interrupt may surface as ``ImportError: initialization failed``."""
+    if signal.getsignal(signal.SIGINT) is _leave_at_once:  # as ``_interrupt`` leaves it
+        return _stopped()
+    raise
 
 
 def _command(arguments: Sequence[str] | None) -> int:
