@@ -11,11 +11,13 @@ from typing import Any
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import build, too_large
 from pddplan.optimize.every_shape import EveryShape, every_shape
+from pddplan.optimize.no_plan import impossible
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.search import INTERRUPTED
 from pddplan.optimize.settle import (
     LEAST_TIME_S,
+    NONE_FOUND,
     Found,
     NothingFound,
     better,
@@ -119,7 +121,12 @@ def search_plans(
         if isinstance(best, NothingFound) and math.isfinite(points.bound):
             hasty = question.points(hasty=True)  # what the program over all candidates chose does not do
             best = question.best(hasty, None) if hasty is not None else best
-            best = replace(best, proven=False) if isinstance(best, NothingFound) else best
+            if isinstance(best, NothingFound):
+                best = NothingFound(
+                    proven=False,
+                    why=best.why if best.out_of_time else NONE_FOUND,
+                    out_of_time=best.out_of_time or points.cut,
+                )
         return _over_all_shapes(question, points, best)
     except KeyboardInterrupt:
         if not isinstance(best, Found):
@@ -220,7 +227,7 @@ def _over_all_shapes(question: _Question, points: Points, found: Found | Nothing
             if _interrupted(found):
                 break
     if isinstance(found, NothingFound):
-        return found
+        return _nothing_at_all(question, points, found)
     status = {"status": "time limit"} if cut else {}
     return _reporting(
         found,
@@ -229,6 +236,17 @@ def _over_all_shapes(question: _Question, points: Points, found: Found | Nothing
         shapes_possible=len(points.considered),
         gap_over_all=over_all,
     )
+
+
+def _nothing_at_all(question: _Question, points: Points, found: NothingFound) -> NothingFound:
+    """No plan of the shapes searched: proven only where there is none of any shape."""
+    if not found.proven or len(points.considered) == len(points.pools):
+        return found
+    every = question.points(only=frozenset(pool.id for pool in points.considered))
+    left_s = max(question.left_s(), LEAST_TIME_S)
+    if every is not None and math.isinf(every.bound) and not every.cut and impossible(every, time_limit_s=left_s):
+        return found
+    return NothingFound(proven=False, why=NONE_FOUND)
 
 
 def _every_shape(question: _Question, points: Points, found: Found | NothingFound) -> EveryShape | None:

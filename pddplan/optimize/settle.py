@@ -10,16 +10,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pddplan.domain.outcome import Outcome, SolverReport
+from pddplan.domain.plan import Plan
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import with_mix
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.mending import Judged, judged, mended, stretched
 from pddplan.optimize.mix import mix_of_plan
+from pddplan.optimize.no_plan import impossible
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.repair import smaller_fleet
 from pddplan.optimize.search import INTERRUPTED, Search, SearchResult
+from pddplan.optimize.solver import solver_name
+from pddplan.optimize.splits import split_plans
 from pddplan.optimize.starts import MOST_STARTS
 from pddplan.optimize.tidy import tidied
 
@@ -34,6 +38,11 @@ SAME_TAIL = 0.02
 FIRST_SHARE = 0.6
 """Of the time left, what a round may take while no plan is found: its plan may ask for another round."""
 LEAST_TIME_S = 0.2
+UNPROVEN = 1.0
+"""Gap of a plan of which nothing is proven."""
+SPLITS_SEARCHED = 4
+NODES_FROM_SPLIT = 200
+"""Fleets that part the traffic from which a search starts, and the cells each may look at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,10 +56,142 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class NothingFound:
-    """No plan: because there is none (``proven``), or because time ran out."""
+    """No plan: because there is none (``proven``), because none was found, or because time ran out before that."""
 
     proven: bool
     why: str
+    out_of_time: bool = False
+
+
+NONE_EXISTS = "no plan keeps every promise within the limits"
+NONE_FOUND = "no plan found that keeps every promise within the limits; that there is none is not proven"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Settling:
+    """One question, asked of candidates under one mix after the other."""
+
+    problem: Problem
+    topology: str
+    objective: Objective
+    limits: Limits
+    started: float
+
+    @property
+    def deadline(self) -> float:
+        return self.started + self.limits.time_limit_s
+
+    def remixed(self, points: Points, plan: Plan) -> Points:
+        """The same candidates under the mix that a plan has."""
+        mix = mix_of_plan(self.problem, plan, before=points.mix, paths=points.paths, pools=points.pools)
+        return with_mix(
+            self.problem,
+            points.pools,
+            points.paths,
+            mix,
+            objective=self.objective,
+            limits=self.limits,
+            bound=points.bound,
+        )
+
+    def rounds(
+        self, points: Points, start: Sequence[Candidate], *, max_nodes: int, most_rounds: int = MOST_ROUNDS
+    ) -> Found | NothingFound:
+        """Search, bring the mix up to date from the plan found, and search again until nothing moves."""
+        objective, limits = self.objective, self.limits
+        best: Found | None = None
+        last: SearchResult | None = None
+        further = 0
+        for _ in range(most_rounds):
+            if further >= ROUNDS_AFTER_PLAN:
+                break
+            further += best is not None
+            remaining = self.deadline - time.perf_counter()
+            if best is not None and remaining <= LEAST_TIME_S:
+                break
+            search = Search(
+                points,
+                search_objective(objective),
+                max(remaining if best is not None else FIRST_SHARE * remaining, LEAST_TIME_S),
+                limits.gap if math.isinf(points.bound) else max(limits.gap, limits.acceptable_gap),
+                acceptable_gap=max(limits.gap, limits.acceptable_gap),
+                known_bound=points.bound,
+                most_starts=points.path_count if limits.every_shape else MOST_STARTS,
+                max_nodes=max_nodes if best is None else min(NODES_AFTER_PLAN, max_nodes),
+                start=start,
+            )
+            result = search.run()
+            if result.best is None:
+                if last is not None:
+                    break
+                return _nothing(result, limits)
+            value, last = (last.value if last is not None else math.nan), result
+            judge = Judge(points)
+            own = judged(points, tidied(judge, smaller_fleet(judge, result.best)), topology=self.topology)
+            settles = own.short <= 0
+            kept = self._kept(points, own)
+            if kept is not None and kept.short <= 0:
+                if kept is not own:  # looked at in passing until now
+                    kept = judged(points, kept.candidate, topology=self.topology)
+                found = _found(points, kept, search, result, seconds=time.perf_counter() - self.started)
+                if best is None or better(found.outcome, best.outcome, objective):
+                    best = found
+            if result.status == INTERRUPTED or (settles and _close(result.value, value, max(limits.gap, 1e-9))):
+                break
+            basis = kept or own
+            updated = self.remixed(points, basis.outcome.plan)
+            if settles and same_numbers(points, updated, result.best):
+                break
+            points, start = updated, (basis.candidate,)
+        return best if best is not None else NothingFound(proven=False, why=NONE_FOUND)
+
+    def _kept(self, points: Points, own: Judged) -> Judged | None:
+        """A plan as found where it keeps its promises, at the most it may serve; else mended; None in vain."""
+        if own.short <= 0:
+            return stretched(points, own, topology=self.topology, deadline=self.deadline)
+        deadline = max(self.deadline, time.perf_counter() + LEAST_TIME_S)
+        return mended(points, own, topology=self.topology, deadline=deadline)
+
+    def parted(self, points: Points, known: Found | NothingFound) -> Found | NothingFound:
+        """Search again from fleets that part the traffic: the best plan of these and of what is known."""
+        best = known
+        starts = split_plans(
+            points,
+            lambda plan: self.remixed(points, plan),
+            topology=self.topology,
+            deadline=self.deadline,
+        )
+        order = sorted(enumerate(starts), key=lambda entry: (*self._rank(entry[1][1]), entry[0]))
+        for _, (own, start) in order[:SPLITS_SEARCHED]:
+            if start.short <= 0:
+                if not self._ahead(start.outcome, best):
+                    break
+                best = self._as_found(own, start, known)
+            found = self.rounds(own, (start.candidate,), max_nodes=min(self.limits.max_nodes, NODES_FROM_SPLIT))
+            if isinstance(found, Found) and self._ahead(found.outcome, best):
+                best = found
+            if self.deadline - time.perf_counter() <= LEAST_TIME_S:
+                break
+        return best
+
+    def _as_found(self, points: Points, start: Judged, known: Found | NothingFound) -> Found:
+        """A fleet that keeps its promises as a plan, of which no more is proven than of what is known."""
+        most = stretched(points, start, topology=self.topology, deadline=self.deadline)
+        kept = judged(points, most.candidate, topology=self.topology)
+        report = known.outcome.solver if isinstance(known, Found) else None
+        gap = UNPROVEN
+        if report is not None and isinstance(known, Found):
+            value, reached = value_of(known.outcome, self.objective), value_of(kept.outcome, self.objective)
+            gap = max((value + report.gap * abs(value) - reached) / abs(reached), 0.0) if reached else UNPROVEN
+        report = SolverReport(solver_name(), "settled", gap, round(time.perf_counter() - self.started, 3))
+        return Found(replace(kept.outcome, solver=report), points, _levelled(points, kept.candidate))
+
+    def _ahead(self, outcome: Outcome, best: Found | NothingFound) -> bool:
+        return not isinstance(best, Found) or better(outcome, best.outcome, self.objective)
+
+    def _rank(self, start: Judged) -> tuple[float, float]:
+        """What keeps its promises first, the best of them first; else what falls least short."""
+        return max(start.short, 0.0), -value_of(start.outcome, self.objective)
 
 
 def settled(
@@ -64,63 +205,18 @@ def settled(
     start: Sequence[Candidate] = (),
 ) -> Found | NothingFound:
     """The best plan of the candidates under the traffic it has itself; never one that breaks a promise there."""
-    deadline = started + limits.time_limit_s
-    best: Found | None = None
-    last: SearchResult | None = None
-    further = 0
-    for _ in range(MOST_ROUNDS):
-        if further >= ROUNDS_AFTER_PLAN:
-            break
-        further += best is not None
-        remaining = deadline - time.perf_counter()
-        if best is not None and remaining <= LEAST_TIME_S:
-            break
-        search = Search(
-            points,
-            search_objective(objective),
-            max(remaining if best is not None else FIRST_SHARE * remaining, LEAST_TIME_S),
-            limits.gap if math.isinf(points.bound) else max(limits.gap, limits.acceptable_gap),
-            acceptable_gap=max(limits.gap, limits.acceptable_gap),
-            known_bound=points.bound,
-            most_starts=points.path_count if limits.every_shape else MOST_STARTS,
-            max_nodes=limits.max_nodes if best is None else min(NODES_AFTER_PLAN, limits.max_nodes),
-            start=start,
-        )
-        result = search.run()
-        if result.best is None:
-            if last is not None:
-                break
-            return _nothing(result, limits)
-        value, last = (last.value if last is not None else math.nan), result
-        judge = Judge(points)
-        own = judged(points, tidied(judge, smaller_fleet(judge, result.best)), topology=topology)
-        settles = own.short <= 0
-        kept: Judged | None = own
-        if settles:
-            kept = stretched(points, own, topology=topology, deadline=deadline)
-        else:
-            kept = mended(points, own, topology=topology, deadline=max(deadline, time.perf_counter() + LEAST_TIME_S))
-        if kept is not None and kept.short <= 0:
-            if kept is not own:  # looked at in passing until now
-                kept = judged(points, kept.candidate, topology=topology)
-            found = _found(points, kept, search, result, seconds=time.perf_counter() - started)
-            if best is None or better(found.outcome, best.outcome, objective):
-                best = found
-        if result.status == INTERRUPTED or (settles and _close(result.value, value, max(limits.gap, 1e-9))):
-            break
-        basis = kept or own
-        mix = mix_of_plan(problem, basis.outcome.plan, before=points.mix, paths=points.paths, pools=points.pools)
-        updated = with_mix(
-            problem, points.pools, points.paths, mix, objective=objective, limits=limits, bound=points.bound
-        )
-        if settles and same_numbers(points, updated, result.best):
-            break
-        points, start = updated, (basis.candidate,)
-    if best is None:
-        return NothingFound(
-            proven=False, why="the plans found keep their promises only under a mix of traffic they do not have"
-        )
-    return best
+    settling = _Settling(problem, topology, objective, limits, started)
+    found = settling.rounds(points, start, max_nodes=limits.max_nodes)
+    if isinstance(found, Found):
+        solver = found.outcome.solver
+        open_gap = solver is not None and solver.gap > max(limits.gap, limits.acceptable_gap)
+        if solver is None or solver.status == INTERRUPTED or not open_gap or math.isfinite(points.bound):
+            return found
+    elif found.out_of_time:
+        return found
+    elif impossible(points, time_limit_s=max(settling.deadline - time.perf_counter(), LEAST_TIME_S)):
+        return NothingFound(proven=True, why=NONE_EXISTS)
+    return settling.parted(points, found)
 
 
 def _found(points: Points, kept: Judged, search: Search, result: SearchResult, *, seconds: float) -> Found:
@@ -133,12 +229,15 @@ def _found(points: Points, kept: Judged, search: Search, result: SearchResult, *
     if status == "optimal" and gap > max(search.gap, search.acceptable_gap) and math.isinf(points.bound):
         status = "settled"  # the proof was of a plan that kept its promises under another mix only
     report = SolverReport(result.solver, status, gap, round(seconds, 3))
-    candidate = kept.candidate
-    if candidate.levels is None:
-        judge = Judge(points)
-        base = points.routes(root_cell(points.data).best(), used=candidate.used)
-        candidate = replace(candidate, levels=judge.levels_of(candidate, base))
-    return Found(replace(kept.outcome, solver=report), points, candidate)
+    return Found(replace(kept.outcome, solver=report), points, _levelled(points, kept.candidate))
+
+
+def _levelled(points: Points, candidate: Candidate) -> Candidate:
+    """A candidate that knows its operating points."""
+    if candidate.levels is not None:
+        return candidate
+    base = points.routes(root_cell(points.data).best(), used=candidate.used)
+    return replace(candidate, levels=Judge(points).levels_of(candidate, base))
 
 
 def in_terms_of(points: Points, found: Found) -> Candidate | None:
@@ -180,8 +279,8 @@ def same_numbers(before: Points, after: Points, candidate: Candidate) -> bool:
 
 def _nothing(result: SearchResult, limits: Limits) -> NothingFound:
     if result.status == "infeasible":
-        return NothingFound(proven=True, why="no plan keeps every promise within the limits")
-    return NothingFound(proven=False, why=f"no plan found within {limits.time_limit_s:g} s")
+        return NothingFound(proven=False, why=NONE_FOUND)
+    return NothingFound(proven=False, why=f"no plan found within {limits.time_limit_s:g} s", out_of_time=True)
 
 
 def value_of(outcome: Outcome, objective: Objective) -> float:

@@ -67,7 +67,7 @@ def find(
             found = nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
         binding = limits_used(problem, found.outcome, limits=limits, objective=objective)
         return replace(found, outcome=replace(found.outcome, binding=(*found.outcome.binding, *binding)))
-    if not found.proven:
+    if found.out_of_time:
         raise SolverError(found.why, fix="raise --time-limit, or allow fewer kinds of chips, or one topology at a time")
     if not relax:
         raise InfeasibleError(found.why)

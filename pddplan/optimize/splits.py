@@ -1,0 +1,218 @@
+"""Plans to start from in which short and long requests part: each pool serves, and waits for, its own kind only.
+
+A search starts from the mix of all traffic in every pool. Where only a fleet that parts the traffic keeps the promises
+(long prefills no longer stand before short ones), that mix never shows it. So traffic is cut in two by prefill work, by
+answers, by contexts and by traffic class; each part goes its own path; and the evaluator says what such a fleet needs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pddplan.domain.plan import Plan
+from pddplan.domain.workload import Array, RequestClasses
+from pddplan.optimize.cells import root_cell
+from pddplan.optimize.data import ProgramData, Route
+from pddplan.optimize.judge import COVERAGE_MARGIN, Candidate, Judge
+from pddplan.optimize.mending import Judged, judged, mended
+from pddplan.optimize.points import Points
+from pddplan.optimize.solution import searched_plan
+
+SHARES_BELOW = (0.25, 0.5, 0.75)
+"""Of the work of all requests, what lies below a cut."""
+PATHS_PER_PART = 12
+"""Cheapest paths of each part that are put together, beside the cheapest through each pool."""
+MOST_FLEETS = 24
+"""Most pairs of paths for which a fleet is worked out, cheapest first."""
+STEPS_OF_RATE = 12
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Some of the traffic on one path, at one request per second of all traffic."""
+
+    row: int
+    flow: Array
+    price: float
+    """Monthly cost of its load, in fractions of instances and lines."""
+    load: Mapping[str, float]
+    sent: Mapping[str, float]
+    covered: Mapping[str, float]
+
+
+def cuts(classes: RequestClasses) -> list[Mask]:
+    """Ways to cut the traffic in two: True for the longer part, or for one traffic class; each way once."""
+    used = classes.weight > 0
+    ways: list[Mask] = []
+    for length in (classes.miss_prefill_tokens, classes.output_tokens, classes.input_tokens):
+        order = np.argsort(length, kind="stable")
+        below = np.cumsum((classes.weight * length)[order])
+        for share in SHARES_BELOW:
+            at = length[order][min(int(np.searchsorted(below, share * below[-1])), length.size - 1)]
+            ways += [length > at, length >= at]
+    ways += [classes.members(group) > 0 for group in classes.groups if group]
+    seen: set[bytes] = set()
+    found: list[Mask] = []
+    for long in ways:
+        upper = long & used if not (long & used)[np.argmax(used)] else used & ~long  # a cut and its mirror are one
+        if upper.any() and upper.tobytes() not in seen:
+            seen.add(upper.tobytes())
+            found.append(upper)
+    return found
+
+
+def split_plans(
+    points: Points,
+    remixed: Callable[[Plan], Points],
+    *,
+    topology: str,
+    deadline: float,
+    most: int = MOST_FLEETS,
+) -> Iterator[tuple[Points, Judged]]:
+    """Fleets for traffic in two parts under their own mix, cheapest first, as the evaluator sees them.
+
+    Those that nothing mends come as they are, short of a promise: their mix is still one to search.
+    ``remixed`` gives the operating points under the mix of a plan.
+    """
+    judge = Judge(points)
+    for parts in _pairs(points, most=most):
+        candidate = _fleet(judge, parts)
+        if candidate is None:
+            continue
+        if time.perf_counter() > deadline:
+            return
+        own = remixed(searched_plan(points, candidate, topology=topology))
+        wanting = judged(own, candidate, topology=topology)
+        if wanting.short > 0:
+            better = mended(own, wanting, topology=topology, deadline=deadline)
+            wanting = better or _slowed(own, wanting, topology=topology, deadline=deadline) or wanting
+        yield own, wanting
+
+
+def _pairs(points: Points, *, most: int) -> list[tuple[_Part, _Part]]:
+    """The cheapest pairs of paths, one for each part of a cut, that would keep the promises if nothing had to wait."""
+    data = points.data
+    routes = points.routes(root_cell(data).best())
+    kinds = {pool.id: pool.kind for pool in data.pools}
+    found: list[tuple[float, int, tuple[_Part, _Part]]] = []
+    for upper in cuts(points.problem.workload.classes):
+        used = data.weight > 0
+        lower = used & ~upper
+        sides = [_parts(data, routes, mask) for mask in (lower, upper)]
+        for one, other in itertools.product(*sides):
+            if one.row == other.row or not _alike(kinds, one, other) or not _in_time(data, one, other):
+                continue
+            found.append((one.price + other.price, len(found), (one, other)))
+    return [pair for _, _, pair in sorted(found, key=lambda entry: entry[:2])[:most]]
+
+
+def _parts(data: ProgramData, routes: Sequence[Route], mask: Mask) -> list[_Part]:
+    """The cheapest paths that these classes may take, and the cheapest through each pool."""
+    flow = np.where(mask, data.weight, 0.0)
+    price = {pool.id: pool.monthly_cost_per_instance / pool.max_utilization for pool in data.pools}
+    by_byte: dict[str, float] = {}
+    for option in data.lines:
+        own = option.monthly_cost / option.capacity_bytes_per_s
+        by_byte[option.line] = min(by_byte.get(option.line, own), own)
+    parts: list[_Part] = []
+    for row, route in enumerate(routes):
+        if not route.work or (route.allowed[mask] <= 0).any() or (route.line is not None and route.line not in by_byte):
+            continue
+        load = {pool: float(flow @ work) for pool, work in route.work.items()}
+        sent = {route.line: float(flow @ route.payload_bytes)} if route.payload_bytes is not None and route.line else {}
+        cost = sum(price[pool] * busy for pool, busy in load.items())
+        cost += sum(by_byte[line] * amount for line, amount in sent.items())
+        covered = {name: float(flow @ np.nan_to_num(share)) for name, share in route.coverage.items()}
+        parts.append(_Part(row, flow, cost, load, sent, covered))
+    parts.sort(key=lambda part: (part.price, part.row))
+    seen: set[str] = set()
+    kept = []
+    for at, part in enumerate(parts):
+        if at < PATHS_PER_PART or not part.load.keys() <= seen:
+            kept.append(part)
+        seen |= part.load.keys()
+    return kept
+
+
+def _alike(kinds: Mapping[str, str], one: _Part, other: _Part) -> bool:
+    """Of one kind of chip in a role only one shape is open."""
+    mine = {kinds[pool]: pool for pool in one.load}
+    return all(mine.get(kinds[pool], pool) == pool for pool in other.load)
+
+
+def _in_time(data: ProgramData, one: _Part, other: _Part) -> bool:
+    return all(
+        one.covered[p.name] + other.covered[p.name] >= (p.quantile - COVERAGE_MARGIN) * p.share for p in data.promises
+    )
+
+
+def _fleet(judge: Judge, parts: tuple[_Part, _Part]) -> Candidate | None:
+    """The instances and lines that carry the parts, at the highest rate that fits into the limits."""
+    data = judge.model.data
+    high = _sized(judge, parts, data.max_rate_rps)
+    if high is not None or data.min_rate_rps >= data.max_rate_rps:
+        return high
+    best = _sized(judge, parts, data.min_rate_rps)
+    low, top = data.min_rate_rps, data.max_rate_rps
+    for _ in range(STEPS_OF_RATE):
+        middle = math.sqrt(low * top)
+        candidate = _sized(judge, parts, middle)
+        if candidate is None:
+            top = middle
+        else:
+            best, low = candidate, middle
+    return best
+
+
+def _sized(judge: Judge, parts: tuple[_Part, _Part], rate_rps: float) -> Candidate | None:
+    """The smallest fleet that carries the parts at a rate; None where it goes beyond a limit."""
+    data = judge.model.data
+    load: dict[str, float] = {}
+    sent: dict[str, float] = {}
+    flow = np.zeros((judge.model.path_count, data.weight.size))
+    for part in parts:
+        flow[part.row] += rate_rps * part.flow
+        for pool, busy in part.load.items():
+            load[pool] = load.get(pool, 0.0) + rate_rps * busy
+        for line, amount in part.sent.items():
+            sent[line] = sent.get(line, 0.0) + rate_rps * amount
+    counts = {pool.id: 0 for pool in data.pools}
+    ceiling = {pool.id: pool.max_utilization for pool in data.pools}
+    counts |= {pool: max(math.ceil(busy / ceiling[pool] - 1e-9), 1) for pool, busy in load.items()}
+    taken = []
+    for line, amount in sent.items():
+        fitting = [o for o in data.lines if o.line == line and o.capacity_bytes_per_s >= amount]
+        if not fitting:
+            return None
+        taken.append(min(fitting, key=lambda o: (o.monthly_cost, o.id)).id)
+    candidate = judge.priced(counts, tuple(taken), flow)
+    return candidate if judge.within_limits(candidate) else None
+
+
+def _slowed(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:
+    """The same fleet at the highest rate at which it keeps its promises, where the rate is free."""
+    data, judge, candidate = points.data, Judge(points), wanting.candidate
+    low, high = data.min_rate_rps / max(candidate.rate_rps, 1e-12), 1.0
+    found: Judged | None = None
+    if low >= high:
+        return None
+    for _ in range(STEPS_OF_RATE):
+        if time.perf_counter() > deadline:
+            break
+        middle = math.sqrt(low * high)
+        slower = judge.priced(candidate.instances, candidate.taken, candidate.flow * middle)
+        tried = judged(points, slower, topology=topology, detail=False)
+        if tried.short <= 0:
+            found, low = tried, middle
+        else:
+            high = middle
+    return found
