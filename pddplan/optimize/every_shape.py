@@ -1,14 +1,15 @@
 """What plans of any shapes could reach: a bound that is tightened where it looks too good, until a plan meets it.
 
-The program of flows over every shape starts from what each way can do at its best: idle pools, idle lines of the
-thickest tier. Of the pools that its solution uses it then learns what they lose by waiting, and of the lines what
-thinner tiers lose. What still looks better than the plan found is searched, and left out from then on.
+The program of flows over every shape starts from loads, prices and prefill times alone. Where these leave a better
+plan possible it learns what each way can do at its best: idle pools, idle lines of the thickest tier. Of the pools that
+its solution uses it then learns what they lose by waiting, and of the lines what thinner tiers lose. What still looks
+better than the plan found is searched, and left out from then on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -64,21 +65,61 @@ class Bound:
     """Line options taken."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _AtBest:
+    """What each way can do at its best."""
+
+    points: Points
+    """Operating points of every shape beside the quickest partners."""
+    routes: tuple[Route, ...]
+    """Their routes with idle pools and idle lines of the thickest tier."""
+    most: Mapping[str, int]
+    """Instances of each pool that no better plan exceeds."""
+
+
 @dataclass(slots=True, eq=False)
 class EveryShape:
     """The program over every shape, as tight as it has been made so far."""
 
-    points: Points
-    """Operating points of every shape beside the quickest partners."""
-    best: tuple[Route, ...]
-    """Its routes with idle pools and idle lines of the thickest tier."""
-    built: FlowProgram
-    most: Mapping[str, int]
-    """Instances of each pool that no better plan exceeds."""
-    most_requests: bool
+    given: Candidates
+    look: Callable[[Candidates], _AtBest]
+    """Works out the operating points."""
+    objective: Objective
+    rate_rps: float
     relative_gap: float
+    built: FlowProgram = field(init=False)
+    _seen: _AtBest | None = None
     _known: set[str] = field(default_factory=set)
     _known_score: float = -math.inf
+    _searched: list[frozenset[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._write()
+
+    @property
+    def _most_requests(self) -> bool:
+        return self.objective.kind == "rps"
+
+    @property
+    def seen(self) -> _AtBest:
+        """Operating points: worked out when the plain program is not enough."""
+        if self._seen is None:
+            self._seen = self.look(self.given)
+        return self._seen
+
+    def _write(self) -> None:
+        """Write the program down, with what was asked of it before."""
+        self.built = formulate_flows(
+            self.given,
+            rate_rps=self.rate_rps,
+            most_requests=self._most_requests,
+            budget=self.objective.budget_per_month,
+            whole=True,
+        )
+        for searched in self._searched:
+            self._without(searched)
+        if math.isfinite(self._known_score):
+            self.only_better_than(self._known_score)
 
     def bound(self, *, time_limit_s: float) -> Bound | None:
         """Solve what is known so far; None when time ran out before there was a bound."""
@@ -87,7 +128,7 @@ class EveryShape:
             return Bound(self._known_score, frozenset()) if solved.status.value == "infeasible" else None
         pools = frozenset(p for p, opened in self.built.open.items() if solved.values[opened.name] > USED)
         lines = frozenset(o for o, taken in self.built.taken.items() if solved.values[taken.name] > USED)
-        return Bound(solved.bound if self.most_requests else -solved.bound * KILO, pools, lines)
+        return Bound(solved.bound if self._most_requests else -solved.bound * KILO, pools, lines)
 
     def only_better_than(self, score: float) -> None:
         """Ask for plans better than one known alone: where there are none, that is proven sooner."""
@@ -96,7 +137,7 @@ class EveryShape:
         program, row = self.built.program, "better_than_known"
         program.constraints.pop(row, None)
         better = score + SLIGHTLY * abs(score)
-        if self.most_requests:
+        if self._most_requests:
             program += self.built.rate >= min(better, float(self.built.rate.upBound)), row
         else:
             program += pulp.LpAffineExpression(self.built.spent) <= -better / KILO, row
@@ -104,13 +145,21 @@ class EveryShape:
 
     def leave_out(self, searched: frozenset[str]) -> None:
         """Plans of these pools alone have been searched: others use at least one more."""
+        self._searched.append(searched)
+        self._without(searched)
+
+    def _without(self, searched: frozenset[str]) -> None:
         import pulp
 
         others = [opened for pool_id, opened in self.built.open.items() if pool_id not in searched]
         self.built.program += pulp.LpAffineExpression([(opened, 1.0) for opened in others]) >= 1
 
     def tighten(self, bound: Bound) -> bool:
-        """Learn what the pools and lines of a solution lose; False when all of it was known."""
+        """Learn what the ways can do at best, then what a solution's pools and lines lose; False when all was known."""
+        if self._seen is None:
+            self.given = _at_best(self.given, self.seen.points, self.seen.routes)
+            self._write()
+            return True
         learnt = False
         for name in sorted(bound.pools | bound.lines):
             if name not in self._known:
@@ -121,15 +170,15 @@ class EveryShape:
     def _waits(self, pool_id: str) -> bool:
         """A pool either keeps enough idle instances, or what it serves is late that often."""
         given = self.built.given
-        by_kind = {path.kind: r for r, path in enumerate(self.points.paths) if pool_id in pools_of(path)}
+        by_kind = {path.kind: r for r, path in enumerate(self.seen.points.paths) if pool_id in pools_of(path)}
         rows = list(by_kind.values())  # partners stand idle: one path of each kind tells what waits here cost
-        if not rows or self.most[pool_id] > MOST_INSTANCES:
+        if not rows or self.seen.most[pool_id] > MOST_INSTANCES:
             return False  # a row with such numbers is more than the solver takes; the bound holds without it
-        counts = [n for n in COUNTS if n < self.most[pool_id]] + [self.most[pool_id]]
+        counts = [n for n in COUNTS if n < self.seen.most[pool_id]] + [self.seen.most[pool_id]]
         learnt = False
         for promise in given.promises:
-            best = np.max([self.best[r].coverage[promise.name] for r in rows], axis=0)
-            slack = float(self.points.data.weight @ best) - promise.quantile * promise.share
+            best = np.max([self.seen.routes[r].coverage[promise.name] for r in rows], axis=0)
+            slack = float(self.seen.points.data.weight @ best) - promise.quantile * promise.share
             allowed = BEYOND_SLACK * max(slack, LEAST_SLACK)
             found = [self._most_load(pool_id, rows, n, promise=promise, allowed=allowed) for n in counts]
             binding = [
@@ -150,7 +199,7 @@ class EveryShape:
             levels = Levels({pool_id: PoolLevel(instances, load)}, self._thickest())
             return np.asarray(np.min([self._lost(r, levels, promise) for r in rows], axis=0))
 
-        weight = self.points.data.weight
+        weight = self.seen.points.data.weight
         low, high = 0.0, self.built.given.ceiling * instances
         at_most = late(high)
         if float(weight @ at_most) <= allowed:
@@ -165,8 +214,8 @@ class EveryShape:
         return high, at_most
 
     def _lost(self, row: int, levels: Levels, promise: Quantile) -> Array:
-        covered = self.points.route(row, levels).coverage[promise.name]
-        return np.maximum(self.best[row].coverage[promise.name] - covered, 0.0)
+        covered = self.seen.points.route(row, levels).coverage[promise.name]
+        return np.maximum(self.seen.routes[row].coverage[promise.name] - covered, 0.0)
 
     def _either(self, pool_id: str, promise: str, counts: Array, loads: Array, late: Array) -> None:
         """Load below a line over the counts, or so many late. The line lies above what waits allow at every count."""
@@ -181,7 +230,7 @@ class EveryShape:
         rows = [*built.load[pool_id], (opened, -start), (count, -slope), (late_on, -most)]
         built.program += pulp.LpAffineExpression(rows) <= 0
         flows = [(flow, float(late[k])) for k in built.classes for flow in built.through(pool_id, k)]
-        self._miss(promise, flows, late_on, float(self.points.data.weight @ late))
+        self._miss(promise, flows, late_on, float(self.seen.points.data.weight @ late))
 
     def _thin(self, option_id: str) -> bool:
         """On a thinner tier transfers take longer even when nothing else crosses (a relay answers before they end)."""
@@ -217,10 +266,10 @@ class EveryShape:
         take_off(built, promise, missed)
 
     def _thickest(self) -> dict[str, LineLevel]:
-        return dict(root_cell(self.points.data).best().lines)
+        return dict(root_cell(self.seen.points.data).best().lines)
 
     def _direct(self, pool_id: str, target: str, line: str | None) -> int | None:
-        return _row(self.points, PathKind.P_MD, pool_id, target, line)
+        return _row(self.seen.points, PathKind.P_MD, pool_id, target, line)
 
 
 def every_shape(
@@ -238,27 +287,23 @@ def every_shape(
     if too_large(problem, pools, ways, time_limit_s=min(time_limit_s, MOST_FLOWS / FLOWS_PER_SECOND)):
         return None
     _, highest = rate_range(problem, pools, objective=objective, limits=limits)
+    spend = objective.budget_per_month if objective.kind == "rps" else -score if score is not None else None
+
+    def look(given: Candidates) -> _AtBest:
+        points = _beside_the_quickest(problem, topology, pools, objective=objective, limits=limits)
+        full = {pool.id: highest * float(points.data.weight @ given.work[pool.id]) for pool in pools}
+        points.full_load = {
+            pool.id: max(full[pool.id], USED) for pool in pools if pool.role in (Role.PREFILL, Role.AGGREGATED)
+        }
+        credit = sum(kind.count * kind.credit_per_chip for kind in given.owned)
+        most = {pool_id: most_instances(load) for pool_id, load in full.items()}
+        for pool_id, price in given.cost.items():
+            if spend is not None and price > 0:
+                most[pool_id] = max(min(most[pool_id], math.ceil((spend + credit) / price)), 1)
+        return _AtBest(points, points.routes(root_cell(points.data).best()), most)
+
     given = candidates_at(problem, pools, ways, topology=topology, limits=limits)
-    points = _beside_the_quickest(problem, topology, pools, objective=objective, limits=limits)
-    best = points.routes(root_cell(points.data).best())
-    weight = points.data.weight
-    points.full_load = {
-        p.id: max(highest * float(weight @ given.work[p.id]), USED)
-        for p in pools
-        if p.role in (Role.PREFILL, Role.AGGREGATED)
-    }
-    given = _at_best(given, points, best)
-    most_requests = objective.kind == "rps"
-    budget = objective.budget_per_month
-    built = formulate_flows(given, rate_rps=highest, most_requests=most_requests, budget=budget, whole=True)
-    spend = budget if most_requests else -score if score is not None else None
-    credit = sum(kind.count * kind.credit_per_chip for kind in given.owned)
-    most = {}
-    for pool in pools:
-        most[pool.id] = most_instances(highest * float(weight @ given.work[pool.id]))
-        if spend is not None and given.cost[pool.id] > 0:
-            most[pool.id] = max(min(most[pool.id], math.ceil((spend + credit) / given.cost[pool.id])), 1)
-    return EveryShape(points, best, built, most, most_requests, 0.1 * limits.gap)
+    return EveryShape(given, look, objective, highest, 0.1 * limits.gap)
 
 
 def _beside_the_quickest(
@@ -318,8 +363,10 @@ def _eager(given: Candidates, points: Points, best: Sequence[Route]) -> dict[tup
     found: dict[tuple[str, str], tuple[Array, Array]] = {}
     for row, path in enumerate(points.paths):
         quick = best[row].relay_tokens
+        if path.line is None or quick is None:
+            continue
         slow = points.route(row, Levels({}, thinnest)).relay_tokens
-        if path.line is not None and quick is not None and slow is not None:
+        if slow is not None:
             least, most = np.minimum(quick, slow) / output, np.minimum(np.maximum(quick, slow) / output, 1.0)
             before = found.get((path.line, points.pool(path.prefill).site), (least, most))
             found[path.line, points.pool(path.prefill).site] = (

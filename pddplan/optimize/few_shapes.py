@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pddplan.domain.plan import Path, Pool, Role
+from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap, prefill_servers
 from pddplan.optimize.mix import Mix, pools_of
@@ -23,15 +25,46 @@ DEAREST = 2.0
 _Ranked = tuple[tuple[float, float, float], Pool]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Standing:
+    """What a pool is compared by: smaller is better, of all but servers."""
+
+    pool: Pool
+    cost: float
+    limited: bool
+    """Its chips are counted at the site."""
+    owned: bool
+    prefill_s: Array | None = None
+    servers: float = 0.0
+    speed: tuple[float, ...] = ()
+
+
 def undominated(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
     """Leave out pools that another of the same site and role beats in price, speed and footprint."""
-    kept: list[Pool] = []
-    speed = {pool.id: _decode_figures(problem, pool, mix) for pool in pools if pool.role is not Role.PREFILL}
+    groups: dict[tuple[str, Role], list[_Standing]] = {}
     for pool in pools:
-        rivals = [p for p in pools if (p.site, p.role) == (pool.site, pool.role) and p.id != pool.id]
-        if not any(_beats(problem, rival, pool, speed, cost) for rival in rivals):
-            kept.append(pool)
-    return tuple(kept)
+        groups.setdefault((pool.site, pool.role), []).append(_standing(problem, pool, mix, cost[pool.id]))
+    beaten = {
+        own.pool.id
+        for group in groups.values()
+        for own in group
+        if any(_beats(rival, own) for rival in group if rival is not own)
+    }
+    return tuple(pool for pool in pools if pool.id not in beaten)
+
+
+def _standing(problem: Problem, pool: Pool, mix: Mix, cost: float) -> _Standing:
+    chip = problem.sites.sites[pool.site].chips[pool.chip]
+    prefills = pool.role in (Role.PREFILL, Role.AGGREGATED)
+    return _Standing(
+        pool,
+        cost,
+        limited=chip.max_chips is not None,
+        owned=chip.owned_chips > 0,
+        prefill_s=problem.prefill_s(pool) if prefills else None,
+        servers=prefill_servers(problem, pool, instances=1) if prefills else 0.0,
+        speed=_decode_figures(problem, pool, mix) if pool.role is not Role.PREFILL else (),
+    )
 
 
 def few_shapes(problem: Problem, pools: Sequence[Pool], mix: Mix, cost: Mapping[str, float]) -> tuple[Pool, ...]:
@@ -110,33 +143,21 @@ def _shape_figures(problem: Problem, pool: Pool, mix: Mix, cost: float) -> tuple
     return per_request, latency, float(pool.shape.chips)
 
 
-def _beats(
-    problem: Problem, one: Pool, other: Pool, speed: Mapping[str, tuple[float, float, float]], cost: Mapping[str, float]
-) -> bool:
+def _beats(one: _Standing, other: _Standing) -> bool:
     """True when ``one`` can always stand in for ``other``; of equals the first by id wins."""
-    site = problem.sites.sites[one.site]
-    limited = site.chips[one.chip].max_chips is not None or site.chips[one.chip].owned_chips > 0
-    limited = limited or site.chips[other.chip].owned_chips > 0
-    if limited and (one.chip != other.chip or one.shape.chips > other.shape.chips):
+    chips, chips_other = one.pool.shape.chips, other.pool.shape.chips
+    if chips > chips_other or one.cost > other.cost or one.servers < other.servers:
         return False
-    if one.shape.chips > other.shape.chips or cost[one.id] > cost[other.id]:
+    if (one.limited or one.owned or other.owned) and one.pool.chip != other.pool.chip:
         return False
-    pairs: list[tuple[float, float]] = [(cost[one.id], cost[other.id])]
-    if one.role in (Role.PREFILL, Role.AGGREGATED):
-        first, second = problem.prefill_s(one), problem.prefill_s(other)
-        if (first > second).any():
+    if any(a > b for a, b in zip(one.speed, other.speed, strict=True)):
+        return False
+    pairs = [(one.cost, other.cost), (other.servers, one.servers), *zip(one.speed, other.speed, strict=True)]
+    if one.prefill_s is not None and other.prefill_s is not None:
+        if (one.prefill_s > other.prefill_s).any():
             return False
-        servers = [prefill_servers(problem, p, instances=1) for p in (one, other)]
-        if servers[0] < servers[1]:
-            return False
-        pairs += [(float(first.sum()), float(second.sum())), (-servers[0], -servers[1])]
-    if one.role is not Role.PREFILL:
-        speed_one, speed_other = speed[one.id], speed[other.id]
-        if any(a > b for a, b in zip(speed_one, speed_other, strict=True)):
-            return False
-        pairs += list(zip(speed_one, speed_other, strict=True))
-    better = any(a < b for a, b in pairs)
-    return better or one.id < other.id
+        pairs.append((float(one.prefill_s.sum()), float(other.prefill_s.sum())))
+    return any(a < b for a, b in pairs) or one.pool.id < other.pool.id
 
 
 def _decode_figures(problem: Problem, pool: Pool, mix: Mix) -> tuple[float, float, float]:

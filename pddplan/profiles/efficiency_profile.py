@@ -176,8 +176,7 @@ def load_layers() -> dict[str, Layer]:
 def _layers(roots: tuple[Path, ...]) -> tuple[tuple[str, Layer], ...]:
     del roots  # the key of the cache: the folders that are searched
     return tuple(
-        (name, Layer(name, read(lookup.load(lookup.Kind.EFFICIENCY, name), EfficiencyFile)))
-        for name in lookup.names(lookup.Kind.EFFICIENCY)
+        (name, efficiency_of(document, layer_id=name)) for name, document in lookup.load_all(lookup.Kind.EFFICIENCY)
     )
 
 
@@ -235,14 +234,7 @@ def efficiency_for(chip: Chip, stack_id: str) -> Efficiency:
     chain: list[Layer] = []
     wanted: str | None = stack_id
     while wanted is not None:
-        layer = layers.get(wanted)
-        if layer is None or layer.file.layer != "stack":
-            raise InputError(
-                Problem(
-                    what=f"unknown serving stack {wanted!r}{did_you_mean(wanted, layers)}",
-                    fix=f"use one of: {', '.join(stack_ids())}",
-                )
-            )
+        layer = check_stack(wanted)
         if layer in chain:
             raise InputError(
                 Problem(what=f"stack {wanted!r} is based on itself", fix="correct based_on", where=layer.id)
@@ -337,6 +329,23 @@ def dump_overlay(
 def engine_of(stack: str) -> str:
     """Engine that a stack's name tells, or nothing."""
     return _engine_of(stack)
+
+
+def check_stack(stack_id: str) -> Layer:
+    """The layer of a serving stack.
+
+    Raises:  InputError naming the nearest known one.
+    """
+    layers = load_layers()
+    layer = layers.get(stack_id)
+    if layer is None or layer.file.layer != "stack":
+        raise InputError(
+            Problem(
+                what=f"unknown serving stack {stack_id!r}{did_you_mean(stack_id, layers)}",
+                fix=f"use one of: {', '.join(stack_ids())}",
+            )
+        )
+    return layer
 
 
 def resolve_stack(framework: str, date: str, *, operators: bool = False) -> Stack:

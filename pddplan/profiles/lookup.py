@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 from pddplan.errors import InputError, Problem, did_you_mean
@@ -63,6 +64,7 @@ MOST_LISTED = 12
 """More names than this are not spelled out in a message: the command that lists them is."""
 
 
+@cache
 def bundled_root() -> Path:
     """Folder that holds ``hardware_profiles`` and ``workloads``."""
     package = Path(__file__).resolve().parent.parent
@@ -166,6 +168,12 @@ def load(kind: Kind, name: str | Path) -> yaml_source.SourceDocument:
     """Find and read a profile."""
     path = find(kind, name)
     return yaml_source.load(path, name=shown(path))
+
+
+def load_all(kind: Kind) -> Iterator[tuple[str, yaml_source.SourceDocument]]:
+    """Read every profile of a kind: ids, sorted, and documents."""
+    for name, path in sorted(_files(kind).items()):
+        yield name, yaml_source.load(path, name=shown(path))
 
 
 def _files(kind: Kind) -> dict[str, Path]:
