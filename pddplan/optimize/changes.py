@@ -80,11 +80,15 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
         first, second = _held(before).get(kind, 0), _held(after).get(kind, 0)
         if first != second:
             found.append(Move(" ".join(kind), first, second, "instances"))
-    lines = [{line.line: line for line in plan.lines if line.count} for plan in (before, after)]
+    lines = [{taken.line: taken for taken in plan.lines if taken.count} for plan in (before, after)]
     for line in dict.fromkeys((*lines[0], *lines[1])):
-        was, will = (taken[line].gbps * taken[line].count if line in taken else 0.0 for taken in lines)
-        if was != will:
-            found.append(Move(f"line {line}", was, will, "Gbit/s"))
+        was, will = (taken.get(line) for taken in lines)
+        first_gbps, then_gbps = (taken.gbps * taken.count if taken else 0.0 for taken in (was, will))
+        if first_gbps != then_gbps:
+            found.append(Move(f"line {line}", first_gbps, then_gbps, "Gbit/s"))
+        elif was and will and was.count != will.count:  # as much, over other lines: somebody still has to lay them
+            tiers = f"lines, of {was.gbps:g} Gbit/s before and {will.gbps:g} after"
+            found.append(Move(f"line {line}", was.count, will.count, tiers))
     return tuple(found)
 
 

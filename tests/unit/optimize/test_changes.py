@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pddplan.domain.outcome import Outcome
-from pddplan.domain.plan import Plan
+from pddplan.domain.plan import LinePlan, Plan
 from pddplan.domain.sites import SiteChip
 from pddplan.errors import InputError
 from pddplan.evaluate.evaluate import evaluate
@@ -114,6 +114,15 @@ def test_moves_name_what_to_add_and_take_away() -> None:
     assert math.isclose(sum(move.after for move in found), sum(pool.instances for pool in grown.pools))
     assert evaluate(problem, grown).keeps_promises
     assert np.array_equal(grown.share, before.share)
+
+
+def test_other_lines_of_the_same_rate_are_a_move_too() -> None:
+    before = replace(best(two_kinds()).plan, lines=(LinePlan("ab", 10.0, 2),))
+    after = replace(before, lines=(LinePlan("ab", 20.0, 1),))
+    (move,) = moves(before, after)
+    assert (move.what, move.before, move.after) == ("line ab", 2, 1)
+    assert "10 Gbit/s" in move.unit
+    assert moves(before, before) == ()
 
 
 @pytest.mark.parametrize("within", [-0.1, math.nan, math.inf, 2.0])
