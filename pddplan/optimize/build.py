@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -206,8 +206,22 @@ def with_mix(
     bound: float = math.inf,
 ) -> Points:
     """The operating model of given candidates under a given mix."""
+    points = unsized(problem, pools, paths, mix, objective=objective, limits=limits, bound=bound)
+    return sized(points, limits=limits)
+
+
+def unsized(
+    problem: Problem,
+    pools: Sequence[Pool],
+    paths: Sequence[Path],
+    mix: Mix,
+    *,
+    objective: Objective,
+    limits: Limits,
+    bound: float = math.inf,
+) -> Points:
+    """The same before it is known how large each pool may become: enough to ask for its routes."""
     lowest, highest = rate_range(problem, pools, objective=objective, limits=limits)
-    cost = {pool.id: instance_cost(problem, pool) for pool in pools}
     used_lines = {path.line for path in paths if path.line is not None}
     data = ProgramData(
         weight=problem.workload.classes.weight,
@@ -225,9 +239,7 @@ def with_mix(
         budget=objective.budget_per_month,
         max_chips=limits.max_chips,
     )
-    points = Points(problem, tuple(pools), tuple(paths), data, mix, bound)
-    points.data = _with_pools(points, cost, limits=limits)
-    return points
+    return Points(problem, tuple(pools), tuple(paths), data, mix, bound)
 
 
 def _connected(pools: Sequence[Pool], paths: Sequence[Path]) -> tuple[tuple[Pool, ...], tuple[Path, ...]]:
@@ -235,8 +247,15 @@ def _connected(pools: Sequence[Pool], paths: Sequence[Path]) -> tuple[tuple[Pool
     return tuple(pool for pool in pools if pool.id in used), tuple(paths)
 
 
-def _with_pools(points: Points, cost: Mapping[str, float], *, limits: Limits) -> ProgramData:
+def sized(points: Points, *, limits: Limits) -> Points:
+    """The operating model with its pools and how large each may become."""
+    points.data = _with_pools(points, limits=limits)
+    return points
+
+
+def _with_pools(points: Points, *, limits: Limits) -> ProgramData:
     problem, data = points.problem, points.data
+    cost = {pool.id: instance_cost(problem, pool) for pool in points.pools}
     # the best corner of the whole space, as the search asks for it first
     fastest = {o.line: LineLevel(o, 0.0) for o in sorted(data.lines, key=lambda o: (o.capacity_bytes_per_s, o.id))}
     routes = points.routes(Levels({pool.id: PoolLevel(1, 0.0, 1.0) for pool in points.pools}, fastest))

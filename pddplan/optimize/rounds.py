@@ -116,7 +116,9 @@ def search_plans(
             return question.best(points, None)
         part = best = _best_part(question, points)
         if part is not None and not _interrupted(part) and math.isinf(points.bound):
-            points = question.points(also=frozenset(pool.id for pool in part.outcome.plan.pools)) or points
+            also = frozenset(pool.id for pool in part.outcome.plan.pools)
+            if not also <= {pool.id for pool in points.pools}:
+                points = question.points(also=also) or points
         best = question.best(points, part)
         if isinstance(best, NothingFound) and math.isfinite(points.bound):
             hasty = question.points(hasty=True)  # what the program over all candidates chose does not do
@@ -202,7 +204,8 @@ def _over_all_shapes(question: _Question, points: Points, found: Found | Nothing
     if every is not None:
         every.leave_out(frozenset(searched))
         proof, score = _gap(found), math.inf  # of the shapes searched, and of all others
-        for look in range(min(MOST_LOOKS, max(limits.max_nodes // NODES_PER_LOOK, 1))):
+        # the first look is at the plain program
+        for look in range(1 + min(MOST_LOOKS, max(limits.max_nodes // NODES_PER_LOOK, 1))):
             if isinstance(found, Found):
                 every.only_better_than(value_of(found.outcome, objective))
             bound = every.bound(time_limit_s=SHARE_FOR_SHAPES * question.left_s())

@@ -12,7 +12,7 @@ import numpy as np
 from pddplan.domain.outcome import Outcome, SolverReport
 from pddplan.domain.plan import Plan
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import with_mix
+from pddplan.optimize.build import sized, unsized
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.mending import Judged, judged, mended, stretched
@@ -82,9 +82,9 @@ class _Settling:
         return self.started + self.limits.time_limit_s
 
     def remixed(self, points: Points, plan: Plan) -> Points:
-        """The same candidates under the mix that a plan has."""
+        """The same candidates under the mix that a plan has (not sized yet: often nobody searches them)."""
         mix = mix_of_plan(self.problem, plan, before=points.mix, paths=points.paths, pools=points.pools)
-        return with_mix(
+        return unsized(
             self.problem,
             points.pools,
             points.paths,
@@ -142,7 +142,7 @@ class _Settling:
             updated = self.remixed(points, basis.outcome.plan)
             if settles and same_numbers(points, updated, result.best):
                 break
-            points, start = updated, (basis.candidate,)
+            points, start = sized(updated, limits=limits), (basis.candidate,)
         return best if best is not None else NothingFound(proven=False, why=NONE_FOUND)
 
     def _kept(self, points: Points, own: Judged) -> Judged | None:
@@ -157,7 +157,7 @@ class _Settling:
         best = known
         starts = split_plans(
             points,
-            lambda plan: self.remixed(points, plan),
+            lambda plan: sized(self.remixed(points, plan), limits=self.limits),
             topology=self.topology,
             deadline=self.deadline,
         )
