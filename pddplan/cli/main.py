@@ -116,8 +116,8 @@ def message(error: PddplanError) -> str:
             lines.append("  any one of these makes it possible:")
         lines += [_relaxed(r) for r in error.relaxations]
         if error.joint:
-            lines.append("  all of these together make it possible (the smallest set: each counts 1, plus the fraction")
-            lines.append("  of what was asked by which it is relaxed):")
+            lines.append("  all of these together make it possible (the smallest set found, not proven least:")
+            lines.append("  each counts 1, plus the fraction of what was asked by which it is relaxed):")
         lines += [_relaxed(r) for r in error.joint]
         return "\n".join(lines)
     return f"error: {error}"

@@ -7,6 +7,8 @@ from pddplan.report.numbers import percent
 
 NOTHING = 1e-9
 """Gaps below this are rounding."""
+AS_GOOD_AS_NONE = 1.0
+"""A plan of which no more is said than that another could be twice as good is not called proven at all."""
 
 
 def proof(solver: SolverReport) -> str:
@@ -17,15 +19,18 @@ def proof(solver: SolverReport) -> str:
     if over_all is not None and over_all <= max(solver.gap, NOTHING):
         return _claim(over_all, "proven to be the best plan of any instance shapes")
     few = f"the {solver.shapes_searched} of {solver.shapes_possible} instance shapes searched"
-    searched = (
-        f"proven to be the best plan of {few}"
-        if solver.gap <= NOTHING
-        else f"no plan of {few} can be more than {percent(solver.gap)} better"
-    )
-    if over_all is None:
+    if solver.gap >= AS_GOOD_AS_NONE:
+        searched = f"not proven best of {few}"
+    elif solver.gap > NOTHING:
+        searched = f"no plan of {few} can be more than {percent(solver.gap)} better"
+    else:
+        searched = f"proven to be the best plan of {few}"
+    if over_all is None or over_all >= AS_GOOD_AS_NONE:
         return f"{searched}; not proven for the others"
     return f"{searched}; no plan of any shapes can be more than {percent(over_all)} better"
 
 
 def _claim(gap: float, best: str) -> str:
+    if gap >= AS_GOOD_AS_NONE:
+        return "not proven: another plan could be much better"
     return best if gap <= NOTHING else f"no plan can be more than {percent(gap)} better"
