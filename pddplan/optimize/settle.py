@@ -210,6 +210,7 @@ def settled(
     if isinstance(found, Found):
         solver = found.outcome.solver
         open_gap = solver is not None and solver.gap > max(limits.gap, limits.acceptable_gap)
+        open_gap = open_gap and limits.prove_shapes  # plans to compare with are asked for quickly, without a proof
         if solver is None or solver.status == INTERRUPTED or not open_gap or math.isfinite(points.bound):
             return found
     elif found.out_of_time:
