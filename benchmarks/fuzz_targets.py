@@ -274,9 +274,9 @@ def read_chip_and_model_tables(path: Path) -> None:
     catalog = ProfileCatalog(dirs=(path.parent,))
     chip, _, efficiency = _stock()
     refused: InputError | None = None
-    for name in (*list(catalog._chip_rows)[:3], *list(catalog._llm_rows)[:3]):
+    for name in (*list(catalog.index.chips)[:3], *list(catalog.index.llms)[:3]):
         try:
-            if name in catalog._chip_rows:
+            if name in catalog.index.chips:
                 check_finite(catalog.chip(name), "chip")
             else:
                 llm = catalog.llm(name)

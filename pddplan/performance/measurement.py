@@ -5,17 +5,14 @@ A row that cannot be used keeps its reason; nothing is skipped silently.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pddplan.domain.plan import Shape
-from pddplan.errors import InputError, Problem
-from pddplan.files import read_text
+from pddplan.performance.delimited_table import BLANKS, TableRow, parse_number, read_rows
 from pddplan.units import MS_PER_S
 
 COLUMNS = (
@@ -96,8 +93,6 @@ _DTYPES = {
     **dict.fromkeys(("q4-0", "q4-k-s", "q4-k-m", "iq4-xs", "mlx-4bit", "4bit", "bnb-4bit"), "int4"),
 }
 """Names under which engines and model hubs know number formats; fp16 counts as bf16: same size and rate."""
-BLANKS = frozenset(("", "nan", "none", "null", "n/a", "na", "-", "?", "unknown", "auto", "default"))
-"""Cells that say nothing."""
 MAX_FILE_BYTES = 64_000_000
 MAX_TENSOR_SPLIT = 16
 MAX_COUNT = 1_000_000
@@ -173,41 +168,30 @@ def read_measurements(path: Path) -> list[Row]:
 
     Raises:  InputError when the file cannot be read or lacks its main columns; a bad row is returned with its reason.
     """
-    try:
-        with io.StringIO(read_text(path, limit=MAX_FILE_BYTES), newline="") as stream:
-            reader = csv.DictReader(stream)
-            header = list(reader.fieldnames or ())
-            missing = [c for c in _REQUIRED if c not in header]
-            if missing:
-                raise InputError(
-                    Problem(
-                        what=f"no column {', '.join(missing)}",
-                        fix="give a comma-separated table with the header " + ",".join(COLUMNS),
-                        where=f"{path}:1",
-                    )
-                )
-            rows = []
-            for raw in reader:
-                text = {str(k): str(v) if v is not None else "" for k, v in raw.items() if k is not None}
-                rows.append(parse_row(text, where=f"{path}:{reader.line_num}"))
-            return rows
-    except csv.Error as fault:
-        raise InputError(
-            Problem(what=f"cannot read: {fault}", fix="give a readable UTF-8 comma-separated table", where=str(path))
-        ) from fault
+    _, rows = read_rows(path, limit=MAX_FILE_BYTES, needed=_REQUIRED)
+    return [_parsed(row) for row in rows]
+
+
+def _parsed(row: TableRow) -> Row:
+    """A row with its cells as written, whatever the names of their columns look like."""
+    parsed = parse_row(row.named(), where=row.where, decimal_comma=row.decimal_comma)
+    m = parsed.measurement
+    if m is not None and row.surplus:
+        m = replace(m, remark="; ".join(filter(None, (m.remark, f"{row.surplus} cells beyond the header not read"))))
+    return replace(parsed, text=row.cells, measurement=m)
 
 
 def parse_note(note: str) -> dict[str, str]:
-    """``key=value`` pairs split by ``;``; a bare word becomes a key without value."""
+    """``key=value`` pairs split by ``;``, keys in lower case; a bare word becomes a key without value."""
     pairs: dict[str, str] = {}
     for part in note.split(";"):
         key, _, value = part.strip().partition("=")
         if key:
-            pairs.setdefault(key.strip(), value.strip())
+            pairs.setdefault(key.strip().lower(), value.strip())
     return pairs
 
 
-def parse_row(text: Mapping[str, str], *, where: str) -> Row:
+def parse_row(text: Mapping[str, str], *, where: str, decimal_comma: bool = False) -> Row:
     """Turn one line into a Measurement, or say why not."""
     faults: list[str] = []
     remarks: list[str] = []
@@ -216,10 +200,8 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
         raw = (text.get(name) or "").strip()
         if raw.lower() in BLANKS:
             return default
-        if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", raw):
-            raw = raw.replace(",", "")
         try:
-            value = float(raw)
+            value = parse_number(raw, decimal_comma=decimal_comma)
         except ValueError:
             faults.append(f"{name} is not a number: {raw!r}")
             return default
@@ -270,6 +252,8 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
         if not attention_dp and tp is not None:
             tp = min(tp, instance_chips)
     shape = _layout(tp, pp, dp, ep, chips=instance_chips, attention_dp=attention_dp)
+    if not disaggregated:
+        remarks += _layout_remarks({"tp": tp, "pp": count("pp", None), "dp": dp, "ep": ep}, shape, chips=chips)
     prefill_shape = None
     if prefill_pool is not None:
         size = max(prefill_pool.chips // prefill_pool.workers, 1)
@@ -283,11 +267,14 @@ def parse_row(text: Mapping[str, str], *, where: str) -> Row:
             chips=size,
             attention_dp=prefill_dp,
         )
+    readable = len(faults)
     isl = number("isl_tokens", None)
+    unread = len(faults) > readable
     cached = number("prefix_tokens", 0.0) or 0.0
     osl = number("osl_tokens", None)
     if isl is None and mode != "fleet_24h":
-        faults.append("isl_tokens is missing")
+        if not unread:
+            faults.append("isl_tokens is missing")
         isl = 0.0
     if isl is not None and cached > isl:
         faults.append("prefix_tokens exceeds isl_tokens, which includes it")
@@ -414,6 +401,16 @@ def _layout(tp: int | None, pp: int, dp: int | None, ep: int | None, *, chips: i
     while group % ep:
         ep -= 1
     return Shape(tp=tp, pp=pp, dp=dp, ep=ep)
+
+
+def _layout_remarks(stated: Mapping[str, int | None], shape: Shape, *, chips: int | None) -> list[str]:
+    """What was made of a layout whose numbers do not go together."""
+    said = []
+    if any(value not in (None, getattr(shape, name)) for name, value in stated.items()):
+        said.append(f"layout read as tp {shape.tp}, pp {shape.pp}, dp {shape.dp}, ep {shape.ep}")
+    if chips is not None and shape.chips != chips:
+        said.append(f"n_chips is {chips}, but the layout takes {shape.chips}")
+    return said
 
 
 def select(rows: Iterable[Row], **wanted: object) -> list[Measurement]:

@@ -18,6 +18,7 @@ from pddplan.performance.forward_pass import PassTime, pass_time
 from pddplan.performance.load import PassModel, chip_key, pass_model
 from pddplan.performance.measurement import Measurement, Row, parse_note
 from pddplan.performance.memory import memory_budget, sequences_in_memory
+from pddplan.performance.row_doubts import check_answerable, doubts
 from pddplan.performance.serving import (
     RAMP_SHARE,
     Quantity,
@@ -72,7 +73,7 @@ class Subject:
     efficiency: Efficiency
     model: PassModel
     remark: str = ""
-    """What was assumed about the chip."""
+    """What was assumed about the chip, and what in the row the prediction cannot follow."""
 
 
 def subject_of(measurement: Measurement, catalog: Catalog) -> Subject:
@@ -80,6 +81,7 @@ def subject_of(measurement: Measurement, catalog: Catalog) -> Subject:
 
     Raises:  InputError for unknown names, dtypes or layouts.
     """
+    check_answerable(measurement)
     chip, remark = _with_bf16(catalog.chip(measurement.chip))
     llm = catalog.llm(measurement.model)
     efficiency = catalog.efficiency(
@@ -90,6 +92,7 @@ def subject_of(measurement: Measurement, catalog: Catalog) -> Subject:
         # the throughput recipe of engines for mixtures: attention data parallel, experts over all chips
         shape = Shape(tp=1, pp=shape.pp, dp=shape.tp, ep=shape.tp)
     model = pass_model(llm, chip_key(chip), shape, measurement.weights_dtype, measurement.kv_dtype)
+    remark = _said(remark, doubts(measurement, chip=chip, llm=llm, shape=shape))
     return Subject(measurement, chip, llm, efficiency, model, remark)
 
 

@@ -8,7 +8,7 @@ from there, because a profile says more than a table can (indexers, windows, for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -16,24 +16,20 @@ from typing import TypeVar
 from pddplan.domain.chip import Chip
 from pddplan.domain.llm import Llm
 from pddplan.errors import InputError, Problem, ProblemList, did_you_mean
-from pddplan.files import is_file
+from pddplan.performance.delimited_table import BLANKS
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.parameters import total_parameters
 from pddplan.profiles import lookup
 from pddplan.profiles.chip_profile import chip_ids, load_chip
-from pddplan.profiles.efficiency_profile import efficiency_for, resolve_stack
-from pddplan.profiles.llm_profile import load_llm
-from pddplan.profiles.tables import chip_from_row, llm_from_row, read_table
+from pddplan.profiles.efficiency_profile import check_stack, efficiency_for, resolve_stack
+from pddplan.profiles.folder_index import FolderIndex, TableEntry, index_folders, released_names
+from pddplan.profiles.hf_config import import_config
+from pddplan.profiles.llm_profile import llm_ids, load_llm
+from pddplan.profiles.tables import chip_from_row, llm_from_row
 from pddplan.units import GIGA
 
 T = TypeVar("T")
 
-LONGEST_HEADER = 10_000
-_RELEASE_WORDS = re.compile(
-    r"[-.](instruct|chat|hf|it|base|thinking|dynamic|block|fp8|fp4|nvfp4|mxfp4|awq|gptq|int4|int8|bf16|w4a16|w8a8|kv"
-    r"|fp8-kv|v\d(\.\d+)?|\d{4})$"
-)
-"""Ends of a released model's name that do not change its layers: tuning, format, version, month."""
 _CHIP_WORDS = frozenset(
     ("nvidia", "amd", "intel", "instinct", "tensor", "core", "gpu", "accelerator", "hbm2", "hbm2e", "hbm3", "hbm3e")
 )
@@ -47,7 +43,10 @@ SAME_MODEL_SHARE = 0.03
 
 @dataclass(slots=True)
 class ProfileCatalog:
-    """Finds what the rows of a table refer to; answers are kept."""
+    """Finds what the rows of a table refer to; answers are kept.
+
+    Raises:  InputError for a stack that does not exist, and for folders that hold too much.
+    """
 
     dirs: tuple[Path, ...] = ()
     stack: str | None = None
@@ -55,13 +54,13 @@ class ProfileCatalog:
     _chips: dict[str, Chip | InputError] = field(default_factory=dict)
     _llms: dict[str, Llm | InputError] = field(default_factory=dict)
     _efficiencies: dict[tuple[str, str, str, bool], Efficiency] = field(default_factory=dict)
-    _chip_rows: dict[str, tuple[str, dict[str, str | None]]] = field(default_factory=dict)
-    _llm_rows: dict[str, tuple[str, dict[str, str | None]]] = field(default_factory=dict)
+    index: FolderIndex = field(default_factory=FolderIndex)
 
     def __post_init__(self) -> None:
-        for folder in self.dirs:
-            for path in sorted(folder.glob("*.csv")):
-                _index(path, self._chip_rows, self._llm_rows)
+        self.index = index_folders(self.dirs)
+        if self.stack is not None:
+            with lookup.use_profiles(self.index.folders):
+                check_stack(self.stack)
 
     def chip(self, name: str) -> Chip:
         """A chip by id, alias or table row.
@@ -102,31 +101,35 @@ class ProfileCatalog:
         return found
 
     def _find_chip(self, name: str) -> Chip:
-        with lookup.use_profiles(self.dirs):
-            row = self._chip_rows.get(lookup.canonical(name))
-            own = _own_file(self.dirs, name)
-            if row is not None and own is None:
-                problems = ProblemList()
-                chip = chip_from_row(row[1], where=row[0], problems=problems)
-                problems.raise_if_any()
-                return self._completed(chip)
-            try:
-                return load_chip(name)
-            except InputError:
-                for shorter, memory_gb in _chip_names(name):
-                    try:
-                        chip = load_chip(shorter)
-                    except InputError:
-                        continue
-                    if memory_gb is None or abs(chip.memory_bytes / GIGA / memory_gb - 1.0) < MEMORY_SHARE:
-                        return chip
-                known = [*chip_ids(), *self._chip_rows]
-                raise InputError(
-                    Problem(
-                        what=f"unknown chip {name!r}{did_you_mean(lookup.canonical(name), known)}",
-                        fix="give a folder with a profile of it or a chips.csv with --profiles",
-                    )
-                ) from None
+        with lookup.use_profiles(self.index.folders):
+            for shorter, memory_gb in ((name, None), *_chip_names(name)):
+                try:
+                    chip = self._chip_called(lookup.canonical(shorter))
+                except _UnknownError:
+                    continue
+                if memory_gb is None or abs(chip.memory_bytes / GIGA / memory_gb - 1.0) < MEMORY_SHARE:
+                    return chip
+            raise self._unknown("chip", name, [*chip_ids(), *self.index.chips], table="chips.csv")
+
+    def _chip_called(self, name: str) -> Chip:
+        """A chip of exactly this name: a profile of the given folders, a table row, or a bundled profile."""
+        entry = self.index.chips.get(name)
+        if entry is None or name in self.index.profiles:
+            return _known(load_chip, name)
+        problems = ProblemList()
+        _check_entry(entry, name, problems)
+        chip = chip_from_row(entry.cells, where=entry.where, problems=problems)
+        problems.raise_if_any()
+        return self._completed(chip)
+
+    def _unknown(self, kind: str, name: str, known: list[str], *, table: str) -> InputError:
+        unread = "".join(f"; not read: {reason}" for reason in self.index.unread)
+        return InputError(
+            Problem(
+                what=f"unknown {kind} {name!r}{did_you_mean(lookup.canonical(name), known)}{unread}",
+                fix=f"give a folder with a profile of it or a {table} with --profiles",
+            )
+        )
 
     def _completed(self, chip: Chip) -> Chip:
         """Fill in what a table does not hold (NIC, wiring) from a profile of the same chip."""
@@ -144,38 +147,78 @@ class ProfileCatalog:
             aliases=tuple(dict.fromkeys((*chip.aliases, *known.aliases))),
         )
 
-    def _released_llm(self, name: str) -> Llm:
-        """A model by its own name, or by that of the release it was tuned or quantised from."""
-        try:
-            return load_llm(name)
-        except InputError as fault:
-            for shorter in _llm_names(name):
-                if shorter in self._llm_rows:
-                    return self._find_llm(shorter)
-                try:
-                    return load_llm(shorter)
-                except InputError:
-                    continue
-            raise fault
-
     def _find_llm(self, name: str) -> Llm:
-        with lookup.use_profiles(self.dirs):
-            row = self._llm_rows.get(lookup.canonical(name))
-            if row is None or _own_file(self.dirs, name) is not None:
-                return self._released_llm(name)
-            problems = ProblemList()
-            llm = llm_from_row(row[1], where=row[0], problems=problems)
-            problems.raise_if_any()
-            for other in (row[1].get("reference_config"), name):
-                if not other:
-                    continue
+        with lookup.use_profiles(self.index.folders):
+            full = lookup.canonical(name)
+            names = dict.fromkeys((full, full.rpartition("/")[2], *released_names(name)))
+            known = [*llm_ids(), *self.index.llms, *self.index.configs]
+            # llama2-70b is llama-2-70b, but qwen2-57b is not qwen2.5-7b
+            close = [other for other in known if _closed_up(other) in {_closed_up(n) for n in names}]
+            for shorter in (*names, *dict.fromkeys(close)):
                 try:
-                    profile = load_llm(other)
-                except InputError:
+                    return self._llm_called(shorter)
+                except _UnknownError:
                     continue
-                if abs(total_parameters(profile) / max(total_parameters(llm), 1.0) - 1.0) < SAME_MODEL_SHARE:
-                    return profile
-            return llm
+            raise self._unknown("model", name, known, table="models.csv, or its config.json,")
+
+    def _llm_called(self, name: str) -> Llm:
+        """A model of exactly this name: a profile or config of the given folders, a table row, or a bundled profile."""
+        entry = self.index.llms.get(name)
+        if name in self.index.profiles:
+            return _known(load_llm, name)
+        if name in self.index.configs:
+            return import_config(self.index.configs[name], model_id=name).llm
+        if entry is None:
+            return _known(load_llm, name)
+        reference = self._profile_of(entry, name)
+        problems = ProblemList()
+        _check_entry(entry, name, problems)
+        llm = llm_from_row(entry.cells, where=entry.where, problems=problems)
+        if reference is not None and not problems.problems:
+            same = abs(total_parameters(reference) / max(total_parameters(llm), 1.0) - 1.0) < SAME_MODEL_SHARE
+            return reference if same else llm
+        if reference is not None and not entry.twice:
+            return reference  # a row that cannot say what the model is, but names its config
+        problems.raise_if_any()
+        return llm
+
+    def _profile_of(self, entry: TableEntry, name: str) -> Llm | None:
+        """The profile or config that a row names, or the bundled one of its own name."""
+        for other in (entry.cells.get("reference_config") or "", name):
+            stem = lookup.canonical(Path(other).name.removesuffix(".json").removesuffix(".yaml"))
+            if not stem or stem in BLANKS:
+                continue
+            try:
+                config = self.index.configs.get(stem)
+                return load_llm(stem) if config is None else import_config(config, model_id=stem).llm
+            except InputError:
+                continue
+        return None
+
+
+class _UnknownError(Exception):
+    """Nothing has that name."""
+
+
+def _known(load: Callable[[str], T], name: str) -> T:
+    """Load what a name stands for; a name that nothing has is told from a file with faults."""
+    try:
+        return load(name)
+    except InputError as fault:
+        if any(p.what.startswith("unknown ") and not p.where for p in fault.problems):
+            raise _UnknownError from fault
+        raise
+
+
+def _check_entry(entry: TableEntry, name: str, problems: ProblemList) -> None:
+    if entry.twice:
+        problems.add(
+            f"{name} stands twice in the table, with different numbers", fix="leave one of them", where=entry.where
+        )
+
+
+def _closed_up(name: str) -> str:
+    return re.sub(r"(?<=[a-z])-(?=\d)", "", name)
 
 
 def _answer(find: Callable[[], T]) -> T | InputError:
@@ -200,52 +243,3 @@ def _chip_names(name: str) -> Iterator[tuple[str, float | None]]:
         yield "-".join([*bare, f"{memory:.0f}g"]), memory
     yield "-".join(words), memory
     yield "-".join(bare), memory
-
-
-def _llm_names(name: str) -> Iterator[str]:
-    """Ever shorter names of a released model, e.g. of ``meta-llama/Llama-3.1-8B-Instruct-FP8``."""
-    shorter = lookup.canonical(name.rpartition("/")[2])
-    for prefix in ("", "meta-"):
-        rest = shorter.removeprefix(prefix)
-        if prefix and rest == shorter:
-            continue
-        if prefix:
-            yield rest
-        while (cut := _RELEASE_WORDS.sub("", rest)) != rest:
-            rest = cut
-            yield rest
-
-
-def _own_file(dirs: Iterable[Path], name: str) -> Path | None:
-    """A YAML profile or config of that name in the given folders."""
-    for folder in dirs:
-        for stem in (name, lookup.canonical(name)):
-            for suffix in (".yaml", ".yml", ".json"):
-                path = folder / f"{stem}{suffix}"
-                if is_file(path):
-                    return path
-    return None
-
-
-def _index(
-    path: Path,
-    chips: dict[str, tuple[str, dict[str, str | None]]],
-    llms: dict[str, tuple[str, dict[str, str | None]]],
-) -> None:
-    """File the rows of a chips or models table under their names; other tables are left alone."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace") as stream:
-            header = stream.readline(LONGEST_HEADER).lower()
-    except OSError:
-        return
-    is_llm = "n_layers" in header and "hidden" in header
-    is_chip = "bf16" in header and ("mem_gb" in header or "hbm_gb" in header)
-    if not (is_llm or is_chip):
-        return
-    for where, row in read_table(path):
-        keys = (
-            (row.get("model"), row.get("id")) if is_llm else (row.get("chip"), row.get("id"), row.get("reference_id"))
-        )
-        for key in keys:
-            if key:
-                (llms if is_llm else chips).setdefault(lookup.canonical(key), (where, row))

@@ -6,8 +6,6 @@ one of a reference menu (``id, peak_bf16_tflops_dense, hbm_gbps ...``).
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,20 +24,24 @@ from pddplan.domain.llm import (
     WeightFormats,
 )
 from pddplan.domain.provenance import Basis, Provenance
-from pddplan.errors import InputError, Problem, ProblemList
-from pddplan.files import read_text
+from pddplan.errors import ProblemList
+from pddplan.performance.delimited_table import BLANKS, read_rows
+from pddplan.profiles.cell_units import number_in_column
 from pddplan.units import GIGA, TERA, gbps_to_bytes_per_s
 
 MAX_FILE_BYTES = 8_000_000
 LARGEST_COUNT = 10**9
-BLANKS = frozenset(("", "nan", "none", "null", "n/a", "na", "-", "?", "unknown"))
-"""Cells that say nothing."""
 _PEAK_COLUMNS = {
     "bf16": ("bf16_tflops", "peak_bf16_tflops_dense"),
     "fp8": ("fp8_tflops", "peak_fp8_tflops_dense"),
     "fp4": ("fp4_tflops", "peak_fp4_tflops_dense"),
     "int8": ("int8_tops", "peak_int8_tops_dense"),
 }
+_MEMORY, _BANDWIDTH = ("mem_gb", "hbm_gb"), ("mem_bw_gbs", "hbm_gbps")
+CHIP_COLUMNS = frozenset((*_MEMORY, *_BANDWIDTH, *(name for names in _PEAK_COLUMNS.values() for name in names)))
+"""A table with one of these and the name of a chip is one of chips."""
+LLM_COLUMNS = frozenset(("n_layers", "hidden"))
+_FLAGS = {"true": True, "yes": True, "y": True, "false": False, "no": False, "n": False}
 
 
 class _Row:
@@ -49,7 +51,9 @@ class _Row:
         self.values, self.where, self.problems = values, where, problems
 
     def text(self, *names: str) -> str:
-        return next((str(self.values[n]).strip() for n in names if self.values.get(n)), "")
+        """The first cell that says something."""
+        found = (str(self.values.get(name) or "").strip() for name in names)
+        return next((cell for cell in found if cell.lower() not in BLANKS), "")
 
     def number(self, *names: str, default: float | None = None) -> float:
         for name in names:
@@ -57,14 +61,14 @@ class _Row:
             if raw is None or str(raw).strip().lower() in BLANKS:
                 continue
             try:
-                value = float(raw)
+                value = number_in_column(str(raw), name)
             except ValueError:
                 value = math.nan
-            if math.isfinite(value) and 0 <= value < 1e12:
+            if math.isfinite(value) and 0 <= value < TERA:
                 return value
             self.problems.add(
                 f"{name} must be a number of 0 or more, got {raw!r}",
-                fix="write a plain decimal number",
+                fix="write a plain decimal number, in the unit that the column's name says",
                 where=f"{self.where}: {name}",
             )
             return default if default is not None else 1.0
@@ -74,6 +78,11 @@ class _Row:
             )
             return 1.0
         return default
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Yes or no, in words or as 1 and 0."""
+        said = _FLAGS.get(self.text(name).lower())
+        return bool(self.number(name, default=float(default))) if said is None else said
 
     def count(self, *names: str, default: float | None = None) -> int:
         """A whole number: at least 1, or at least 0 where the column may be left out."""
@@ -88,16 +97,13 @@ class _Row:
         return int(value)
 
 
-def read_table(path: Path) -> list[tuple[str, dict[str, str | None]]]:
-    """Rows of a comma-separated table with a header, each with its ``file:line``."""
-    try:
-        with io.StringIO(read_text(path, limit=MAX_FILE_BYTES), newline="") as stream:
-            reader = csv.DictReader(stream)
-            return [(f"{path}:{reader.line_num}", dict(row)) for row in reader]
-    except csv.Error as fault:
-        raise InputError(
-            Problem(what=f"cannot read table: {fault}", fix="give a UTF-8 comma-separated file", where=str(path))
-        ) from fault
+def read_table(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
+    """Names of the columns (lower case), and the rows, each with its ``file:line``.
+
+    Raises:  InputError when the file is no readable table.
+    """
+    header, rows = read_rows(path, limit=MAX_FILE_BYTES)
+    return header, [(row.where, row.named()) for row in rows]
 
 
 def chip_from_row(values: Mapping[str, str | None], *, where: str, problems: ProblemList) -> Chip:
@@ -106,8 +112,8 @@ def chip_from_row(values: Mapping[str, str | None], *, where: str, problems: Pro
     peaks = {dtype: row.number(*names, default=0.0) * TERA for dtype, names in _PEAK_COLUMNS.items()}
     if not any(peaks.values()):
         problems.add("no compute", fix="give bf16_tflops (dense)", where=where)
-    memory = row.number("mem_gb", "hbm_gb") * GIGA
-    bandwidth = row.number("mem_bw_gbs", "hbm_gbps") * GIGA
+    memory = row.number(*_MEMORY) * GIGA
+    bandwidth = row.number(*_BANDWIDTH) * GIGA
     if memory <= 0 or bandwidth <= 0:
         problems.add("memory and bandwidth must be positive", fix="give mem_gb and mem_bw_gbs", where=where)
     note = row.text("note").lower()
@@ -145,16 +151,33 @@ def llm_from_row(values: Mapping[str, str | None], *, where: str, problems: Prob
     row = _Row(values, where, problems)
     name = row.text("model", "id")
     layers, hidden = row.count("n_layers"), row.count("hidden")
-    heads, kv_heads = row.count("n_heads"), row.count("n_kv_heads")
+    heads = row.count("n_heads")
     head_dim = row.count("head_dim", default=0.0) or hidden // max(heads, 1)
-    gated = bool(row.number("gated_mlp", default=1.0))
+    gated = row.flag("gated_mlp", default=True)
     kind = row.text("attn").lower() or "gqa"
     if kind not in ("gqa", "mha", "mqa", "mla"):
         problems.add(
             f"attention {kind!r} is unknown in a table", fix="use gqa, mha, mqa or mla, or a profile", where=where
         )
+    kv_heads = heads
+    if kind != "mla":  # a latent has no heads of its own
+        kv_heads = row.count("n_kv_heads", default={"mha": float(heads), "mqa": 1.0}.get(kind))
     window = row.count("sliding_window", default=0.0) or None
     full_layers = row.count("full_attn_layers", default=float(layers))
+    if not window and full_layers < layers:
+        problems.add(
+            f"only {full_layers} of {layers} layers have full attention, and no window is given for the others",
+            fix="give sliding_window, or describe the model by its config.json or a profile",
+            where=where,
+        )
+    if full_layers > layers:
+        problems.add(f"full_attn_layers is {full_layers}, but there are {layers} layers", fix="check both", where=where)
+    if kv_heads < 1 or heads % kv_heads:
+        problems.add(
+            f"{heads} heads cannot be shared out over {kv_heads} key/value heads",
+            fix="copy both from the model's config",
+            where=where,
+        )
     full: Attention
     local: Attention
     if kind == "mla":
@@ -201,7 +224,7 @@ def llm_from_row(values: Mapping[str, str | None], *, where: str, problems: Prob
         family=kind,
         hidden=hidden,
         vocab=row.count("vocab"),
-        tied_embeddings=bool(row.number("tied_embed", default=0.0)),
+        tied_embeddings=row.flag("tied_embed", default=False),
         layers=tuple(groups),
         weights=WeightFormats(bf16, bf16, bf16, bf16, bf16, bf16),
         published_parameters=row.number("params_total_b", default=0.0) * GIGA or None,

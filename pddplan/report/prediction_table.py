@@ -11,6 +11,8 @@ from pddplan.performance.predict import Prediction
 from pddplan.performance.scores import GROUPINGS, Score, score_of, scores_by, section_of
 from pddplan.units import MS_PER_S
 
+_PER_SECOND = {"ms": MS_PER_S, "us": MS_PER_S * MS_PER_S}
+"""Units of time in a second; rates and seconds stay as they are."""
 ADDED_COLUMNS = ("predicted", "error_percent", "terms_ms", "stack", "remark")
 
 
@@ -93,7 +95,7 @@ def _added(p: Prediction) -> dict[str, str]:
     error = ""
     shown = ""
     if p.value is not None and m is not None:
-        shown = f"{p.value * (MS_PER_S if m.unit == 'ms' else 1.0):.6g}"
+        shown = f"{p.value * _PER_SECOND.get(m.unit, 1.0):.6g}"
         if m.value is not None:
             error = f"{100 * (p.value / m.value - 1):.2f}"
     terms = ";".join(f"{name}={value * MS_PER_S:.4g}" for name, value in p.terms.items() if value > 0)
