@@ -12,8 +12,8 @@ from pddplan.domain.provenance import Basis
 from pddplan.domain.workload import Array
 from pddplan.evaluate.flows import System
 from pddplan.evaluate.problem import Problem
+from pddplan.evaluate.rounding import exceeds
 from pddplan.evaluate.stages import PrefillState
-from pddplan.evaluate.tpot import SAME
 from pddplan.paths.latency import LatencySum, stacked
 from pddplan.paths.mixture import QUANTILES, mixture_percentiles
 from pddplan.paths.stability import CacheLag, cache_lag
@@ -130,7 +130,7 @@ def line_loads(plan: Plan, solved: System) -> tuple[LineLoad, ...]:
 def violations(problem: Problem, plan: Plan, solved: System, reached: Mapping[str, Latencies]) -> tuple[Violation, ...]:
     """Every promise and physical limit that the plan breaks; ``reached`` per traffic class, "" = all requests."""
     asked = _asked(problem, reached)
-    found = [Violation(name, limit, got, "s") for name, limit, got in asked if not got <= limit * (1.0 + SAME)]
+    found = [Violation(name, limit, got, "s") for name, limit, got in asked if exceeds(got, limit)]
     for pool in plan.pools:
         prefill, point = solved.states.prefill.get(pool.id), solved.states.decode.get(pool.id)
         load = max(prefill.utilization if prefill else 0.0, point.utilization if point else 0.0)

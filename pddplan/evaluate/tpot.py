@@ -9,10 +9,9 @@ import numpy as np
 from pddplan.domain.outcome import Percentiles
 from pddplan.domain.workload import Array
 from pddplan.evaluate.path_result import PathResult
+from pddplan.evaluate.rounding import ROUNDING
 from pddplan.paths.mixture import QUANTILES
 
-SAME = 1e-9
-"""Relative difference below which a TPOT equals a promise."""
 _DOUBLINGS = 60
 _PARTS = np.arange(1, 16) / 16.0
 _LOOKS = 14
@@ -42,7 +41,7 @@ def _pace(result: PathResult, output_tokens: Array) -> tuple[Array, Array, Array
 
 def _covered(limit_s: Array, mean_s: Array, spread_s: Array, most_s: Array) -> Array:
     """P(TPOT <= limit) of tpot_coverage."""
-    limit = limit_s * (1.0 + SAME)
+    limit = limit_s * (1.0 + ROUNDING)
     spreads = (spread_s > 0) & np.isfinite(spread_s) & np.isfinite(mean_s)
     with np.errstate(invalid="ignore", over="ignore"):
         beyond = 1.0 + np.where(spreads, limit - mean_s, 0.0) / np.where(spreads, spread_s, 1.0)
@@ -76,7 +75,7 @@ def tpot_percentiles(results: Sequence[PathResult], flow: Array, *, output_token
     def covered(limit_s: Array) -> Array:
         return np.asarray(_covered(limit_s[..., None], mean, spread, most) @ weight)
 
-    asked = np.array(QUANTILES) * (1.0 - SAME)
+    asked = np.array(QUANTILES) * (1.0 - ROUNDING)
     high = np.full(asked.shape, float(mean[answered].max()))
     for _ in range(_DOUBLINGS):  # the exponential reaches any quantile in a few doublings
         short = (covered(high) < asked) & (float(weight[answered].sum()) >= asked)

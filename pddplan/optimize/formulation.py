@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MONEY = KILO
 """Costs enter the program in thousands, so that coefficients stay near one."""
+LOAD_MARGIN = 4e-6
+"""Utilisation kept free below each ceiling: solvers let rows slip by a millionth, which no plan may show."""
 
 
 @dataclass(slots=True)
@@ -126,11 +128,12 @@ def route_all(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
 
 
 def pool_capacity(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
-    """Load stays below the ceiling: sum of work * y <= ceiling * n, for each pool."""
+    """Load stays below the ceiling: sum of work * y <= (ceiling - margin) * n, for each pool."""
     import pulp
 
     for pool in data.pools:
-        terms = [*_load(data, v, pool), (v.instances[pool.id], -pool.max_utilization)]
+        ceiling = max(pool.max_utilization - LOAD_MARGIN, 0.0)
+        terms = [*_load(data, v, pool), (v.instances[pool.id], -ceiling)]
         program += pulp.LpAffineExpression(terms) <= 0, f"capacity_{name(pool.id)}"
 
 
@@ -177,16 +180,17 @@ def one_shape(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
 
 
 def line_capacity(program: pulp.LpProblem, data: ProgramData, v: Variables) -> None:
-    """Transfers fit the line: sum of payload * y <= sum of capacity * t, and for single options their own flow."""
+    """Transfers fit the line: sum of payload * y <= sum of (1 - margin) * capacity * t, in units of the thinnest."""
     import pulp
 
-    scale = 1.0 / GIGA  # gigabytes per second keep the coefficients near one
     for line in dict.fromkeys(route.line for route in data.routes if route.line is not None):
+        thinnest = min((o.capacity_bytes_per_s for o in _options(data, line)), default=0.0)
+        scale = 1.0 / (thinnest or GIGA)  # what the solver lets pass is a part of this, however thin the line
         terms = []
         for r, route in enumerate(data.routes):
             if route.line == line and route.payload_bytes is not None:
                 terms += [(v.flow[r, k], float(route.payload_bytes[k]) * scale) for k in _classes(data, r)]
-        terms += [(v.taken[o.id], -o.capacity_bytes_per_s * scale) for o in _options(data, line)]
+        terms += [(v.taken[o.id], -o.capacity_bytes_per_s * scale * (1.0 - LOAD_MARGIN)) for o in _options(data, line)]
         program += pulp.LpAffineExpression(terms) <= 0, f"line_{name(line)}"
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
+from pddplan.evaluate.rounding import exceeds
 from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 
 COVERAGE_MARGIN = 1e-6
 """Coverage asked beyond each promise, so that rounding in the evaluator never breaks a kept one."""
-LOAD_TOLERANCE = 1e-7
 
 
 class OperatingModel(Protocol):
@@ -113,7 +113,7 @@ class Judge:
         missing = 0.0
         for promise in self.model.data.promises:
             covered = sum(
-                float(candidate.flow[r] @ np.nan_to_num(route.coverage[promise.name]))
+                float(candidate.flow[r] @ route.coverage[promise.name])
                 for r, route in enumerate(routes)
                 if candidate.flow[r].any()
             )
@@ -127,9 +127,7 @@ class Judge:
         levels = self.pool_levels(candidate, routes)
         for pool in data.pools:
             level = levels.get(pool.id)
-            if level is not None and level.load > pool.max_utilization * level.instances + LOAD_TOLERANCE * (
-                1 + level.load
-            ):
+            if level is not None and exceeds(level.load, pool.max_utilization * level.instances):
                 return False
         return True
 
@@ -149,8 +147,8 @@ class Judge:
                 power[pool.site] = power.get(pool.site, 0.0) + count * pool.power_kw_per_instance
         return (
             all(chips.get(key, 0) <= limit for key, limit in data.chip_limits.items())
-            and all(power.get(site, 0.0) <= limit + 1e-9 for site, limit in data.power_limits_kw.items())
-            and (data.budget is None or candidate.monthly_cost <= data.budget * (1 + 1e-9))
+            and not any(exceeds(power.get(site, 0.0), limit) for site, limit in data.power_limits_kw.items())
+            and (data.budget is None or not exceeds(candidate.monthly_cost, data.budget))
             and (data.max_chips is None or sum(chips.values()) <= data.max_chips)
         )
 

@@ -5,6 +5,7 @@ The program's numbers hold for an assumed mix of traffic; here each step is judg
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,10 +13,11 @@ from dataclasses import dataclass, replace
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Plan
 from pddplan.evaluate.evaluate import evaluate
-from pddplan.optimize.cells import root_cell
+from pddplan.evaluate.rounding import exceeds
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.points import Points
 from pddplan.optimize.solution import searched_plan
+from pddplan.units import gbps_to_bytes_per_s
 
 STEPS = 24
 STEP_DIVISOR = 12
@@ -27,8 +29,6 @@ FINEST_STRETCH = 2e-4
 """How much more than found a fleet is tried at, and how finely, as fractions."""
 WORST = 1e3
 """Most that one broken promise counts, as a multiple of what was promised."""
-LOAD_TOLERANCE = 0.01
-"""How far the evaluated load of a pool may lie beyond its ceiling: mixes settle to this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,38 +40,30 @@ class Judged:
     short: float
 
 
-def judged(
-    points: Points, candidate: Candidate, *, topology: str, detail: bool = True, room: float = LOAD_TOLERANCE
-) -> Judged:
+def judged(points: Points, candidate: Candidate, *, topology: str, detail: bool = True) -> Judged:
     """Evaluate a candidate. Promises must hold with and without the instances and lines in reserve."""
     plan = searched_plan(points, candidate, topology=topology)
     outcome = evaluate(points.problem, plan, detail=detail)
-    bare, short = _without_reserves(points, plan), shortfall(points, outcome, room=room)
+    bare, short = _without_reserves(points, plan), shortfall(points, outcome)
     if bare != plan:
         reduced = evaluate(points.problem, bare, cost=outcome.cost, detail=False)
-        short = max(short, shortfall(points, reduced, room=room))
+        short = max(short, shortfall(points, reduced))
     return Judged(candidate, outcome, short)
 
 
-def shortfall(points: Points, outcome: Outcome, *, room: float = LOAD_TOLERANCE) -> float:
+def shortfall(points: Points, outcome: Outcome) -> float:
     """By how much promises and ceilings are missed, each as a fraction of what was promised; 0 when all hold."""
     missed = sum(min(abs(broken.predicted / broken.promised - 1.0), WORST) for broken in outcome.violations)
     ceiling = {option.id: option.max_utilization for option in points.data.pools}
-    for load in outcome.pools:
-        over = load.utilization - min(ceiling.get(load.pool, 1.0) + room, 1.0)
-        missed += max(over, 0.0)
+    for pool in outcome.pools:
+        if exceeds(pool.utilization, ceiling[pool.pool]):
+            missed += min(pool.utilization, 1.0) - ceiling[pool.pool]
+    capacity = {(o.line, o.gbps, o.count): o.capacity_bytes_per_s for o in points.data.lines}
+    for line in outcome.lines:
+        most, sent = capacity.get((line.line, line.gbps, line.count), math.inf), gbps_to_bytes_per_s(line.mean_gbps)
+        if exceeds(sent, most):
+            missed += min(sent / most - 1.0, WORST)
     return missed
-
-
-def _lines_fit(points: Points, candidate: Candidate) -> bool:
-    """True when no line is fuller than its ceiling."""
-    routes = points.routes(root_cell(points.data).best(), used=candidate.used)
-    room = {o.line: o.capacity_bytes_per_s for o in points.data.lines if o.id in candidate.taken}
-    sent = dict.fromkeys(room, 0.0)
-    for row, route in enumerate(routes):
-        if route.line in sent and route.payload_bytes is not None:
-            sent[route.line] += float(candidate.flow[row] @ route.payload_bytes)
-    return all(sent[line] <= room[line] * (1.0 + 1e-6) for line in room)
 
 
 def mended(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:
@@ -106,8 +98,8 @@ def stretched(points: Points, kept: Judged, *, topology: str, deadline: float) -
     share = high
     while high - low > FINEST_STRETCH and time.perf_counter() < deadline:
         faster = judge.priced(kept.candidate.instances, kept.candidate.taken, kept.candidate.flow * share)
-        tried = judged(points, faster, topology=topology, detail=False, room=0.0)
-        if tried.short <= 0 and _lines_fit(points, faster):
+        tried = judged(points, faster, topology=topology, detail=False)
+        if tried.short <= 0:
             current, low = tried, share
         else:
             high = share

@@ -195,7 +195,7 @@ class Search:
             return
         true_levels = self.judge.levels_of(candidate, routes)
         true_routes = self.model.routes(true_levels, used=candidate.used)
-        if self.judge.keeps_all(candidate, true_routes):
+        if self.judge.keeps_all(candidate, true_routes) and self.judge.within_limits(candidate):
             self._accept(candidate, true_levels)
             if solved.status is not SolveStatus.OPTIMAL:
                 self._lost_bound = max(self._lost_bound, bound)

@@ -13,8 +13,11 @@ from pddplan.optimize.data import ProgramData
 from pddplan.optimize.judge import Candidate
 from pddplan.optimize.points import Points
 
-NEGLIGIBLE_SHARE = 1e-7
+NEGLIGIBLE_SHARE = 1e-6
 """Shares below this are rounding of the solver and go to the largest path of their class."""
+
+LAST_DIGITS = 3
+"""Corrections after which shares add up to one to the last digit."""
 
 
 def plan_of(
@@ -73,7 +76,7 @@ def searched_plan(points: Points, candidate: Candidate, *, topology: str) -> Pla
 
 
 def shares(flow: Array, weight: Array) -> Array:
-    """Share of each class per path, shape (paths, classes); columns sum to one, dust swept up."""
+    """Share of each class per path, shape (paths, classes); columns sum to exactly one, dust swept up."""
     total = flow.sum(axis=0)
     share = np.divide(flow, total, out=np.zeros_like(flow), where=total > 0)
     share[share < NEGLIGIBLE_SHARE] = 0.0
@@ -81,4 +84,8 @@ def shares(flow: Array, weight: Array) -> Array:
     empty = share.sum(axis=0) <= 0
     if empty.any():
         share[int(np.argmax(flow.sum(axis=1))), empty] = 1.0
-    return np.asarray(share / share.sum(axis=0))
+    share = share / share.sum(axis=0)
+    largest = share.argmax(axis=0), np.arange(weight.size)
+    for _ in range(LAST_DIGITS):
+        share[largest] += 1.0 - share.sum(axis=0)
+    return np.asarray(share)

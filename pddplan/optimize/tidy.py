@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from pddplan.optimize.data import ProgramData, Route
-from pddplan.optimize.formulation import formulate, name
+from pddplan.optimize.formulation import LOAD_MARGIN, formulate, name
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.levels import Levels
 from pddplan.optimize.solver import SolveStatus, solve
@@ -77,6 +77,11 @@ def _reshared(judge: Judge, candidate: Candidate, data: ProgramData, routes: Seq
     return replace(tidier, rate_rps=candidate.rate_rps, levels=true_levels)
 
 
+def _room(load_bytes_per_s: float) -> float:
+    """Capacity of a line that lets this load pass, hardly more."""
+    return load_bytes_per_s * (1.0 + ROOM) / (1.0 - LOAD_MARGIN)
+
+
 def _fixed(data: ProgramData, candidate: Candidate, levels: Levels, routes: Sequence[Route]) -> ProgramData:
     """The program with the candidate's fleet, in which no operating point gets worse."""
     pools = tuple(
@@ -91,7 +96,7 @@ def _fixed(data: ProgramData, candidate: Candidate, levels: Levels, routes: Sequ
         if candidate.instances.get(pool.id, 0) > 0
     )
     lines = tuple(
-        replace(o, capacity_bytes_per_s=levels.lines[o.line].load_bytes_per_s * (1 + ROOM))
+        replace(o, capacity_bytes_per_s=min(_room(levels.lines[o.line].load_bytes_per_s), o.capacity_bytes_per_s))
         for o in data.lines
         if o.id in candidate.taken
     )
