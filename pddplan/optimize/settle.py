@@ -155,11 +155,15 @@ class _Settling:
     def parted(self, points: Points, known: Found | NothingFound) -> Found | NothingFound:
         """Search again from fleets that part the traffic: the best plan of these and of what is known."""
         best = known
+        cost = math.inf  # of the plan known, where a better one is a cheaper one
+        if isinstance(known, Found) and search_objective(self.objective) == "cost":
+            cost = known.outcome.cost.monthly_total
         starts = split_plans(
             points,
             lambda plan: sized(self.remixed(points, plan), limits=self.limits),
             topology=self.topology,
             deadline=self.deadline,
+            cheaper_than=cost,
         )
         order = sorted(enumerate(starts), key=lambda entry: (*self._rank(entry[1][1]), entry[0]))
         for _, (own, start) in order[:SPLITS_SEARCHED]:

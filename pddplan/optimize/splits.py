@@ -76,17 +76,18 @@ def split_plans(
     *,
     topology: str,
     deadline: float,
-    most: int = MOST_FLEETS,
+    cheaper_than: float = math.inf,
 ) -> Iterator[tuple[Points, Judged]]:
     """Fleets for traffic in two parts under their own mix, cheapest first, as the evaluator sees them.
 
     Those that nothing mends come as they are, short of a promise: their mix is still one to search.
-    ``remixed`` gives the operating points under the mix of a plan.
+    ``remixed`` gives the operating points under the mix of a plan. Fleets that cost no less than ``cheaper_than`` before
+    anything waits are left out.
     """
     judge = Judge(points)
-    for parts in _pairs(points, most=most):
+    for parts in _pairs(points, most=MOST_FLEETS):
         candidate = _fleet(judge, parts)
-        if candidate is None:
+        if candidate is None or candidate.monthly_cost >= cheaper_than:
             continue
         if time.perf_counter() > deadline:
             return
