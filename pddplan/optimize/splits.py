@@ -81,8 +81,8 @@ def split_plans(
     """Fleets for traffic in two parts under their own mix, cheapest first, as the evaluator sees them.
 
     Those that nothing mends come as they are, short of a promise: their mix is still one to search.
-    ``remixed`` gives the operating points under the mix of a plan. Fleets that cost no less than ``cheaper_than`` before
-    anything waits are left out.
+    ``remixed`` gives the operating points under the mix of a plan. Fleets that cost
+    ``cheaper_than`` or more before anything waits are left out.
     """
     judge = Judge(points)
     for parts in _pairs(points, most=MOST_FLEETS):
