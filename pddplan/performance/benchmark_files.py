@@ -30,6 +30,8 @@ from pddplan.units import MS_PER_S
 
 MAX_FILE_BYTES = 64_000_000
 LARGEST_NUMBER = 1e15
+FAILED_SHARE = 0.05
+"""With more failures than this per request that succeeded, nobody knows what the engine was busy with."""
 SAME_TPOT_SHARE = 0.1
 """Means of ratios and ratios of means differ; beyond this share the client's TPOT is not per token."""
 
@@ -154,7 +156,7 @@ def _completed(run: BenchmarkRun) -> BenchmarkRun:
 
 
 def _from_json(text: str, where: str) -> list[BenchmarkRun] | None:
-    return _of_records(_json_records(text), where)
+    return _of_records(_json_records(text, where), where)
 
 
 def _of_records(records: Sequence[Any], where: str) -> list[BenchmarkRun] | None:
@@ -185,17 +187,25 @@ def _of_records(records: Sequence[Any], where: str) -> list[BenchmarkRun] | None
     return None
 
 
-def _json_records(text: str) -> list[Any]:
+def _json_records(text: str, where: str) -> list[Any]:
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
-        records = []
-        for raw in text.splitlines():
+        records: list[Any] = []
+        for line, raw in enumerate(text.splitlines(), start=1):
             if raw.strip():
                 try:
                     records.append(json.loads(raw))
                 except (ValueError, RecursionError):
-                    return []
+                    if not records:
+                        return []
+                    raise InputError(
+                        Problem(
+                            what="is not whole JSON (cut off?)",
+                            fix="correct or remove this line",
+                            where=f"{where}:{line}",
+                        )
+                    ) from None
         return records
     return whole if isinstance(whole, list) else [whole]
 
@@ -207,22 +217,25 @@ def _serving(records: Sequence[Mapping[str, Any]], where: str) -> list[Benchmark
     runs = []
     for index, r in enumerate(records):
         sglang = "random_input_len" in r or "server_info" in r or "sglang" in str(r.get("backend", ""))
-        count = int(number(r.get("completed")) or number(r.get("num_prompts")) or 0)
+        completed = number(r.get("completed"))
+        count = int((number(r.get("num_prompts")) if completed is None else completed) or 0)
         if count <= 0:
             continue
-        remark = ""
+        failed = number(r.get("failed")) or 0.0
+        remark = f"{failed:.0f} of {count + failed:.0f} requests failed" if failed > FAILED_SHARE * count else ""
         inputs, outputs = number(r.get("total_input_tokens")), number(r.get("total_output_tokens"))
         lists = r.get("input_lens"), r.get("output_lens")
         if inputs is None and isinstance(lists[0], list) and isinstance(lists[1], list):
             inputs, outputs = float(sum(lists[0])), float(sum(lists[1]))
         if inputs is None or outputs is None:
             remark = "token counts are not in this file"
-        rate = number(r.get("request_throughput")) or number(r.get("request_rate"))
+        asked = number(r.get("request_rate"))  # none where it is "inf": all at once
+        duration = number(r.get("duration"))
+        rate = number(r.get("request_throughput")) or (count / duration if duration else asked)
         limit = number(r.get("max_concurrency"))
         in_flight = number(r.get("concurrency"))
-        if in_flight is None and limit is not None and r.get("request_rate") in ("inf", None):
+        if in_flight is None and asked is None:
             in_flight = limit
-        asked = number(r.get("request_rate"))
         if asked and rate and rate < SATURATED_SHARE * asked:
             remark = f"overloaded: {rate:.3g} of {asked:g} requests/s"
         per_step = number(r.get("accept_length")) or number(r.get("spec_decode_acceptance_length")) or 1.0
@@ -234,8 +247,8 @@ def _serving(records: Sequence[Mapping[str, Any]], where: str) -> list[Benchmark
                 where=f"{where}:{index + 1}",
                 input_tokens=(inputs or 0.0) / count,
                 output_tokens=(outputs or 0.0) / count,
-                tpot_s=_ms(r, "mean_tpot_ms", "median_tpot_ms"),
-                ttft_s=_ms(r, "mean_ttft_ms", "median_ttft_ms"),
+                tpot_s=_ms(r, "mean_tpot_ms", "median_tpot_ms", "p50_tpot_ms"),
+                ttft_s=_ms(r, "mean_ttft_ms", "median_ttft_ms", "p50_ttft_ms"),
                 rate_rps=rate,
                 latency_s=_ms(r, "mean_e2el_ms", "mean_e2e_latency_ms"),
                 closed_loop=limit is not None and asked is None,

@@ -109,7 +109,7 @@ def _usable(measurements: Sequence[Measurement], catalog: Catalog) -> tuple[list
     for m in measurements:
         reason = ""
         if m.value is None:
-            reason = "no measured value"
+            reason = "; ".join(filter(None, ("no measured value", m.remark)))
         elif m.kind == "ttft" and m.mode == "closed_loop":
             reason = "TTFT under load is mostly waiting"
         elif m.low_quality:

@@ -12,6 +12,7 @@ from pddplan.domain.plan import Shape
 from pddplan.errors import InputError, Problem
 from pddplan.performance.benchmark_files import measurements_of, read_benchmark, runs_of_records
 from pddplan.performance.benchmark_run import BenchmarkRun
+from pddplan.performance.delimited_table import delimiter_of, plain_name
 from pddplan.performance.measurement import Measurement, read_measurements
 from pddplan.performance.own_fit import OwnFit
 from pddplan.performance.own_fit import calibrate as fit_own
@@ -128,10 +129,11 @@ def _is_table(path: Path) -> bool:
     """A table in the measurement schema has its columns in the first line."""
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
-            header = next(csv.reader([stream.readline(LONGEST_HEADER)]), [])
+            first = stream.readline(LONGEST_HEADER)
+            header = next(csv.reader([first], delimiter=delimiter_of(first)), [])
     except (OSError, ValueError, csv.Error):
         return False
-    return {"kind", "model", "chip", "value"} <= set(header)
+    return {"kind", "model", "chip", "value"} <= {plain_name(column) for column in header}
 
 
 def _same(catalog: ProfileCatalog, m: Measurement, *, chip: str, llm: str) -> bool:

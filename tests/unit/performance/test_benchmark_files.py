@@ -58,6 +58,34 @@ def test_runs_with_speculative_decoding_are_told_since_their_steps_make_several_
     assert plain.remark == ""
 
 
+def test_other_spellings_of_the_same_vllm_run(tmp_path: Path) -> None:
+    """Older and newer releases, and what people save themselves: same numbers."""
+    (plain,) = read(tmp_path, VLLM)
+    without_rate = {k: v for k, v in VLLM.items() if k != "request_throughput"} | {"duration": 40 / 6.0}
+    medians = {k: v for k, v in VLLM.items() if not k.startswith("mean_")} | {"p50_tpot_ms": 9.0, "p50_ttft_ms": 50.0}
+    endless = json.dumps({**VLLM, "request_rate": float("inf")})
+    for content in (without_rate, medians, endless, [VLLM]):
+        (run,) = read(tmp_path, content)
+        for name in ("tpot_s", "ttft_s", "rate_rps", "in_flight", "closed_loop", "requests"):
+            assert getattr(run, name) == pytest.approx(getattr(plain, name)), name
+
+
+def test_failed_requests_are_no_runs(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, {**VLLM, "completed": 0, "failed": 40})
+    assert "no completed request" in caught.value.problems[0].what
+    (run,) = read(tmp_path, {**VLLM, "failed": 10})
+    assert run.remark == "10 of 50 requests failed"
+    (run,) = read(tmp_path, {**VLLM, "failed": 1})
+    assert run.remark == ""
+
+
+def test_a_line_cut_off_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, json.dumps(VLLM) + "\n" + json.dumps(VLLM)[:50], "r.jsonl")
+    assert (caught.value.problems[0].where or "").endswith("r.jsonl:2")
+
+
 def test_overload_and_missing_tokens_are_told(tmp_path: Path) -> None:
     (slow,) = read(tmp_path, {**VLLM, "request_rate": 60.0, "max_concurrency": None})
     assert "overloaded" in slow.remark
