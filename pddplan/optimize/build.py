@@ -54,17 +54,7 @@ def build(
     ``also`` names pools to look at beside the few shapes that promise most, ``only`` those to look at instead;
     ``hasty`` takes the cheapest of each site and role instead of asking a program.
     """
-    pools = candidate_pools(
-        problem.sites,
-        topology,
-        shapes=shapes,
-        allowed_chips=limits.allowed_chips,
-        paces=paces(problem.workload.promises),
-    )
-    alone = first_mix(problem, pools, ())  # paths grow with the square of pools: first leave out what cannot win
-    able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
-    cost = {pool.id: instance_cost(problem, pool) for pool in able}
-    considered = _reachable(undominated(problem, able, alone, cost), problem, topology)
+    able, considered, alone, cost = considered_pools(problem, topology, limits=limits, shapes=shapes)
     pools = considered
     if only is not None:
         pools = tuple(pool for pool in able if pool.id in only)
@@ -103,6 +93,23 @@ def build(
     points = with_mix(problem, pools, drawn, mix, objective=objective, limits=limits, bound=bound)
     points.considered, points.cut = considered, cut
     return points
+
+
+def considered_pools(
+    problem: Problem, topology: Topology, *, limits: Limits, shapes: Shapes
+) -> tuple[list[Pool], tuple[Pool, ...], Mix, dict[str, float]]:
+    """Pools that can serve anything; those of them on a path that no other beats; a mix and prices to tell by."""
+    pools = candidate_pools(
+        problem.sites,
+        topology,
+        shapes=shapes,
+        allowed_chips=limits.allowed_chips,
+        paces=paces(problem.workload.promises),
+    )
+    alone = first_mix(problem, pools, ())  # paths grow with the square of pools: first leave out what cannot win
+    able = [p for p in pools if p.role is Role.PREFILL or decode_cap(problem, p, alone.decode[p.id]).batch >= 1]
+    cost = {pool.id: instance_cost(problem, pool) for pool in able}
+    return able, _reachable(undominated(problem, able, alone, cost), problem, topology), alone, cost
 
 
 def too_large(problem: Problem, pools: Sequence[Pool], ways: Ways, *, time_limit_s: float) -> bool:

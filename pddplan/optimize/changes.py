@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pddplan.domain.plan import Plan, Pool
+from pddplan.domain.plan import Plan
 from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.evaluate import evaluate
@@ -22,6 +20,7 @@ from pddplan.optimize.build import build, with_mix
 from pddplan.optimize.data import ProgramData
 from pddplan.optimize.formulation import MONEY, Variables, chips_held, cost_expression, formulate, name
 from pddplan.optimize.judge import Candidate, Judge
+from pddplan.optimize.known import candidate_id, candidate_of, kind_of
 from pddplan.optimize.mix import mix_of_plan
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
@@ -95,12 +94,8 @@ def moves(before: Plan, after: Plan) -> tuple[Move, ...]:
 def _held(plan: Plan) -> dict[tuple[str, str, str, str], int]:
     held: dict[tuple[str, str, str, str], int] = {}
     for pool in plan.pools:
-        held[_kind(pool)] = held.get(_kind(pool), 0) + pool.instances
+        held[kind_of(pool)] = held.get(kind_of(pool), 0) + pool.instances
     return held
-
-
-def _kind(pool: Pool) -> tuple[str, str, str, str]:
-    return (pool.site, pool.role.value, pool.chip, str(pool.shape))
 
 
 def nearest(
@@ -122,12 +117,12 @@ def nearest(
     bounded = replace(objective, budget_per_month=min(most, objective.budget_per_month or most))
     asked = replace(limits, time_limit_s=SHARE_OF_TIME * limits.time_limit_s)
     there = nearness.plan
-    pool_ids = frozenset(_id(pool) for pool in (*(there.pools if there else ()), *best.plan.pools))
+    pool_ids = frozenset(candidate_id(pool) for pool in (*(there.pools if there else ()), *best.plan.pools))
     points = build(problem, topology, objective=bounded, limits=asked, shapes=shapes, also=pool_ids)
     if points is None:
         return found
     deadline = time.perf_counter() + asked.time_limit_s
-    start = tuple(c for plan in (there, best.plan) if plan and (c := _candidate(points, plan, best.plan.rate_rps)))
+    start = tuple(c for plan in (there, best.plan) if plan and (c := candidate_of(points, plan, best.plan.rate_rps)))
     mix = mix_of_plan(problem, best.plan, before=points.mix, paths=points.paths, pools=points.pools)
     near = found
     for _ in range(ROUNDS):
@@ -149,37 +144,6 @@ def _distance(plan: Plan, there: Plan | None) -> float:
     if there is None:
         return float(len({pool.chip for pool in plan.pools}))
     return sum(abs(m.after - m.before) if m.unit == "instances" else 1.0 for m in moves(there, plan))
-
-
-def _id(pool: Pool) -> str:
-    """As candidates are called, whatever a plan made by hand calls its pools."""
-    return "/".join(_kind(pool))
-
-
-def _candidate(points: Points, plan: Plan, rate_rps: float) -> Candidate | None:
-    """A plan in terms of the program; None where the program has no such pools, paths or lines."""
-    spare = {option.id: option.redundant_instances for option in points.data.pools}
-    counts = {pool.id: 0 for pool in points.pools}
-    known = {pool.id: _id(pool) for pool in plan.pools}
-    for pool in plan.pools:
-        if known[pool.id] not in counts:
-            return None
-        counts[known[pool.id]] += pool.instances - spare[known[pool.id]]
-    row_of = {(p.kind, p.prefill, p.relay, p.decode, p.line, p.decode_cache): i for i, p in enumerate(points.paths)}
-    flow = np.zeros((points.path_count, points.data.weight.size))
-    if plan.share.shape[1] != points.data.weight.size:
-        return None
-    for path, shares in zip(plan.paths, plan.share, strict=True):
-        relay, decode = (known.get(pool) if pool else None for pool in (path.relay, path.decode))
-        row = row_of.get((path.kind, known[path.prefill], relay, decode, path.line, path.decode_cache))
-        if row is None:
-            return None
-        flow[row] += rate_rps * points.data.weight * shares
-    options = {(o.line, o.gbps, o.count): o.id for o in points.data.lines}
-    taken = tuple(options.get((line.line, line.gbps, line.count), "") for line in plan.lines if line.count)
-    if "" in taken or min(counts.values()) < 0:
-        return None
-    return Judge(points).priced(counts, taken, flow)
 
 
 def _evaluated(problem: Problem, topology: Topology, points: Points, best: Candidate, found: Found) -> Found:

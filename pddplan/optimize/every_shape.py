@@ -18,7 +18,7 @@ import numpy as np
 from pddplan.domain.plan import PathKind, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, too_large, with_mix
+from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, considered_pools, too_large, with_mix
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.data import Quantile, Route
 from pddplan.optimize.flow_program import (
@@ -35,7 +35,7 @@ from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.question_limits import rate_range
 from pddplan.optimize.solver import solve
-from pddplan.optimize.topologies import Topology, candidate_paths, ways_of
+from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, ways_of
 from pddplan.units import KILO
 
 if TYPE_CHECKING:
@@ -304,6 +304,28 @@ def every_shape(
 
     given = candidates_at(problem, pools, ways, topology=topology, limits=limits)
     return EveryShape(given, look, objective, highest, 0.1 * limits.gap)
+
+
+def nothing_better(
+    problem: Problem,
+    topology: Topology,
+    *,
+    objective: Objective,
+    limits: Limits,
+    shapes: Shapes,
+    score: float,
+    time_limit_s: float,
+) -> bool:
+    """True when the plain program alone shows that no plan of any shapes is better than a score. Quick; may miss it."""
+    _, pools, _, _ = considered_pools(problem, topology, limits=limits, shapes=shapes)
+    every = every_shape(
+        problem, topology, pools, objective=objective, limits=limits, score=score, time_limit_s=time_limit_s
+    )
+    if every is None:
+        return False
+    every.only_better_than(score)
+    bound = every.bound(time_limit_s=time_limit_s)
+    return bound is not None and not bound.pools
 
 
 def _beside_the_quickest(

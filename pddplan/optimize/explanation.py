@@ -17,6 +17,7 @@ from pddplan.errors import InfeasibleError, InputError, SolverError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.asking import with_chips
+from pddplan.optimize.every_shape import nothing_better
 from pddplan.optimize.limits_used import inventory_name, limits_used
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.size import size
@@ -34,6 +35,8 @@ WITHIN = 0.1
 """Alternatives are listed while they cost at most this fraction more."""
 TIME_PER_QUESTION_S = 4.0
 NODES_PER_QUESTION = 30
+SHARE_FOR_QUICK = 0.25
+"""Of that time, for showing that nothing is better than what is known."""
 NODES_PER_FLEET = 200
 """A fleet that is there leaves little to search for, so that the last digits of its rate can be had."""
 SEARCHED_WELL = 2e-3
@@ -96,19 +99,44 @@ class _Asker:
         topology: str | None = None,
         objective: Objective | None = None,
         limits: Limits | None = None,
+        known: Outcome | None = None,
+        start: Outcome | None = None,
     ) -> Outcome | str:
-        """The best plan of a changed question, or why there is none."""
+        """The best plan of a changed question, or why there is none.
+
+        ``known`` answers the changed question too: where nothing is better by more than SAME it is the answer, and
+        a program without waits often shows that at once. ``start`` may answer it, or not.
+        """
+        name = topology or self.plan.topology
+        goal = objective or Objective("cost", rate_rps=self.plan.rate_rps)
+        within = limits or self.limits
+        if known is not None and self._unbeaten(problem, name, goal, limits=within, known=known):
+            return replace(known, solver=None)
+        begin = known or start
         try:
             return size(
                 problem,
-                topology=topology or self.plan.topology,
-                objective=objective or Objective("cost", rate_rps=self.plan.rate_rps),
-                limits=limits or self.limits,
+                topology=name,
+                objective=goal,
+                limits=within,
                 shapes=self.shapes,
                 relax=False,
+                known=begin.plan if begin is not None else None,
             )
         except (InfeasibleError, SolverError, InputError) as error:
             return str(error).split("\n", maxsplit=1)[0]
+
+    def _unbeaten(self, problem: Problem, name: str, goal: Objective, *, limits: Limits, known: Outcome) -> bool:
+        """True when it is quickly shown that no plan is better than one known by more than SAME."""
+        return nothing_better(
+            problem,
+            TOPOLOGIES[name],
+            objective=goal,
+            limits=limits,
+            shapes=self.shapes,
+            score=(1 + SAME) * known.goodput_rps if goal.kind == "rps" else (SAME - 1) * cost(known),
+            time_limit_s=SHARE_FOR_QUICK * limits.time_limit_s,
+        )
 
 
 def explain(
@@ -125,7 +153,7 @@ def explain(
     outcome = evaluate(problem, plan)
     outcome = replace(outcome, binding=(*outcome.binding, *limits_used(problem, outcome, limits=asked)))
     asker = _Asker(problem, known, bounded, shapes)
-    own = asker.ask(problem)
+    own = asker.ask(problem, known=outcome if _answers(outcome, asked) else None)
     optimum = own if isinstance(own, Outcome) else None
     # compare optimum with optimum, so that the gap of an older search is not taken for a gain
     worse = not outcome.keeps_promises or (optimum is not None and cost(optimum) < cost(outcome))
@@ -138,6 +166,13 @@ def explain(
         runners_up=_runners_up(asker, base, topologies, within=within),
         remarks=tuple(_remarks(outcome, optimum)),
     )
+
+
+def _answers(outcome: Outcome, limits: Limits) -> bool:
+    """True when a plan keeps what was promised and asked for."""
+    full = any(load.utilization > limits.max_utilization for load in outcome.pools)
+    many = limits.max_chips is not None and chips(outcome) > limits.max_chips
+    return outcome.keeps_promises and not full and not many
 
 
 def cost(outcome: Outcome) -> float:
@@ -169,9 +204,9 @@ def _marginals(asker: _Asker, base: Outcome) -> Iterator[Marginal]:
         eased = workload.promises.with_limit(promise.kind, promise.limit_s + step_s, group=promise.group)
         changed = replace(asker.problem, workload=replace(workload, promises=eased))
         shown = f"+{step_s * MS_PER_S:g} ms" if promise.kind.latency == "tpot" else f"+{step_s:g} s"
-        yield _saving(f"{promise.name} promise", shown, asker.ask(changed), base)
+        yield _saving(f"{promise.name} promise", shown, asker.ask(changed, known=base), base)
     more = Objective("cost", rate_rps=base.plan.rate_rps * (1 + RATE_STEP))
-    yield _saving("rate", f"+{RATE_STEP:.0%}", asker.ask(asker.problem, objective=more), base, easier=False)
+    yield _saving("rate", f"+{RATE_STEP:.0%}", asker.ask(asker.problem, objective=more, start=base), base, easier=False)
     yield from _wider_limits(asker, base)
     yield from _more_of_the_fleet(asker, base)
 
@@ -191,33 +226,35 @@ def _wider_limits(asker: _Asker, base: Outcome) -> Iterator[Marginal]:
         held = binding.pop(inventory_name(pool.chip, pool.site), None)
         if held is not None:
             more = with_chips(sites, sites.sites[pool.site], pool.chip, round(held.available) + pool.shape.chips)
-            found = asker.ask(replace(problem, sites=more))
+            found = asker.ask(replace(problem, sites=more), known=base)
             yield _saving(held.limit, f"+{pool.shape.chips} chips", found, base)
     for site in sites.sites.values():
         limit_kw = site.power_limit_kw
         if f"power of site {site.id}" in binding and limit_kw is not None:
             places = {**sites.sites, site.id: replace(site, power_limit_kw=(1 + POWER_STEP) * limit_kw)}
-            found = asker.ask(replace(problem, sites=replace(sites, sites=places)))
+            found = asker.ask(replace(problem, sites=replace(sites, sites=places)), known=base)
             yield _saving(f"power of site {site.id}", f"+{POWER_STEP:.0%}", found, base)
     if limits.max_chips is not None and "chips in all" in binding:
         step = min(pool.shape.chips for pool in base.plan.pools)
-        found = asker.ask(problem, limits=replace(limits, max_chips=limits.max_chips + step))
+        found = asker.ask(problem, limits=replace(limits, max_chips=limits.max_chips + step), known=base)
         yield _saving("chips in all", f"+{step} chips", found, base)
     if any(name.startswith("ceiling of pool") for name in binding):
         higher = min(limits.max_utilization + CEILING_STEP, HIGHEST_CEILING)
-        found = asker.ask(problem, limits=replace(limits, max_utilization=max(higher, limits.max_utilization)))
+        found = asker.ask(
+            problem, limits=replace(limits, max_utilization=max(higher, limits.max_utilization)), known=base
+        )
         yield _saving("ceiling of pools", f"{limits.max_utilization:g} -> {higher:g}", found, base)
     if any(name.startswith("ceiling of line") for name in binding):
         higher = min(limits.max_line_utilization + CEILING_STEP, HIGHEST_CEILING)
         wider = replace(limits, max_line_utilization=max(higher, limits.max_line_utilization))
         shown = f"{limits.max_line_utilization:g} -> {higher:g}"
-        yield _saving("ceiling of lines", shown, asker.ask(problem, limits=wider), base)
+        yield _saving("ceiling of lines", shown, asker.ask(problem, limits=wider, known=base), base)
     if limits.redundant_instances:
         fewer = limits.redundant_instances - 1
-        found = asker.ask(problem, limits=replace(limits, redundant_instances=fewer))
+        found = asker.ask(problem, limits=replace(limits, redundant_instances=fewer), known=base)
         yield _saving("spare instances per pool", f"{fewer + 1} -> {fewer}", found, base)
     if limits.survive_line_loss and base.plan.lines:
-        found = asker.ask(problem, limits=replace(limits, survive_line_loss=False))
+        found = asker.ask(problem, limits=replace(limits, survive_line_loss=False), known=base)
         yield _saving("survival of a lost line", "not asked for", found, base)
 
 
@@ -244,8 +281,9 @@ def _more_of_the_fleet(asker: _Asker, base: Outcome) -> Iterator[Marginal]:
     most = Objective("rps", rate_rps=4.0 * base.plan.rate_rps)
     exact = replace(asker.limits, acceptable_gap=asker.limits.gap, max_nodes=NODES_PER_FLEET)
 
-    def served(places: Sites) -> Outcome | str:
-        return asker.ask(replace(asker.problem, sites=places), objective=most, limits=exact)
+    def served(places: Sites, *, known: Outcome | None = None) -> Outcome | str:
+        question = replace(asker.problem, sites=places)
+        return asker.ask(question, objective=most, limits=exact, known=known, start=base)
 
     now = served(_fleet_sites(sites, base.plan))
     if isinstance(now, str):
@@ -255,12 +293,12 @@ def _more_of_the_fleet(asker: _Asker, base: Outcome) -> Iterator[Marginal]:
         chips_more = (pool.site, pool.chip, pool.shape.chips)
         if chips_more not in asked:
             asked.add(chips_more)
-            found = served(_fleet_sites(sites, base.plan, more=pool.id))
+            found = served(_fleet_sites(sites, base.plan, more=pool.id), known=now)
             yield _gain(f"{pool.chip} at {pool.site}", f"+{pool.shape.chips} chips", found, now)
     for line in base.plan.lines:
         higher = _next_tier(sites.lines[line.line], line.gbps)
         if higher is not None:
-            found = served(_fleet_sites(sites, base.plan, tiers={line.line: higher}))
+            found = served(_fleet_sites(sites, base.plan, tiers={line.line: higher}), known=now)
             yield _gain(f"line {line.line}", f"{line.gbps:g} -> {higher:g} Gbit/s", found, now)
 
 
@@ -304,23 +342,28 @@ def _next_tier(line: Line, gbps: float) -> float | None:
 
 
 def _topologies(asker: _Asker, base: Outcome) -> Iterator[Alternative]:
-    found = [
-        _alternative(name, _at_best(asker, base, topology), base)
-        for name, topology in TOPOLOGIES.items()
-        if name != asker.plan.topology
-    ]
+    best: list[Outcome] = [base]
+    found = []
+    for name, topology in TOPOLOGIES.items():
+        if name == asker.plan.topology:
+            continue
+        # a plan of narrower paths is one of this topology too: nothing dearer is its best
+        known = min((plan for plan in best if _uses_only(asker.problem, topology, plan)), key=cost, default=None)
+        answer = asker.ask(asker.problem, topology=name, known=known)
+        if known is not None and (isinstance(answer, str) or cost(answer) > cost(known)):
+            answer = known
+        if isinstance(answer, Outcome):
+            best.append(answer)
+        found.append(_alternative(name, answer, base))
     yield from sorted(found, key=lambda a: (a.cost_ratio is None, a.cost_ratio or 0.0, a.name))
 
 
-def _at_best(asker: _Asker, base: Outcome, topology: Topology) -> Outcome | str:
-    """The best plan of a topology; the plan itself where the topology allows it and the search found nothing better."""
-    found = asker.ask(asker.problem, topology=topology.name)
-    if isinstance(found, Outcome) and cost(found) <= cost(base):
-        return found
-    paths = candidate_paths(asker.problem.sites, topology, base.plan.pools)
+def _uses_only(problem: Problem, topology: Topology, outcome: Outcome) -> bool:
+    """True when a plan has no paths but those of a topology."""
+    paths = candidate_paths(problem.sites, topology, outcome.plan.pools)
     allowed = {(p.kind, p.prefill, p.relay, p.decode, p.line, p.decode_cache) for p in paths}
-    own = {(p.kind, p.prefill, p.relay, p.decode, p.line, p.decode_cache) for p in base.plan.paths}
-    return base if own <= allowed else found
+    own = {(p.kind, p.prefill, p.relay, p.decode, p.line, p.decode_cache) for p in outcome.plan.paths}
+    return own <= allowed
 
 
 def _alternative(name: str, found: Outcome | str, base: Outcome) -> Alternative:

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pddplan.domain.plan import Plan
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import build, too_large
 from pddplan.optimize.every_shape import EveryShape, every_shape
+from pddplan.optimize.known import as_found, known_ids
 from pddplan.optimize.no_plan import impossible
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
@@ -26,7 +28,7 @@ from pddplan.optimize.settle import (
     settled,
     value_of,
 )
-from pddplan.optimize.topologies import Shapes, Topology, find_topology, ways_of
+from pddplan.optimize.topologies import Shapes, Topology, find_topology, path_count, ways_of
 
 __all__ = ["Found", "NothingFound", "search_plans"]
 
@@ -96,9 +98,17 @@ class _Question:
 
 
 def search_plans(
-    problem: Problem, topology: Topology, *, objective: Objective, limits: Limits, shapes: Shapes
+    problem: Problem,
+    topology: Topology,
+    *,
+    objective: Objective,
+    limits: Limits,
+    shapes: Shapes,
+    known: Plan | None = None,
 ) -> Found | NothingFound:
     """Best plan of a topology, evaluated by the one evaluator; never one that breaks a promise there.
+
+    ``known`` is a plan that may answer the question: the search starts from it instead of from narrower topologies.
 
     The few shapes that promise most are searched first. Then a program over all shapes says how much better any plan
     could be, and which shapes such a plan would use: these are searched as well.
@@ -106,7 +116,7 @@ def search_plans(
     question = _Question(problem, topology, objective, limits, shapes, time.perf_counter())
     best: Found | NothingFound | None = None
     try:
-        points = question.points()
+        points = question.points(also=known_ids(known))
         if points is None:
             return NothingFound(
                 proven=True,
@@ -114,7 +124,8 @@ def search_plans(
             )
         if limits.gap >= 1 - _ANY:
             return question.best(points, None)
-        part = best = _best_part(question, points)
+        part = best = as_found(points, known, topology=topology.name) if known is not None else None
+        part = best = part if part is not None else _best_part(question, points)
         if part is not None and not _interrupted(part) and math.isinf(points.bound):
             also = frozenset(pool.id for pool in part.outcome.plan.pools)
             if not also <= {pool.id for pool in points.pools}:
@@ -142,10 +153,12 @@ def _best_part(question: _Question, points: Points) -> Found | None:
     best: Found | None = None
     # plans that are only there to be compared with (no proof asked) do without
     ways = ways_of(question.problem.sites, question.topology, points.considered)
+    alike = path_count(question.topology, points.considered, ways)  # no relay, say: then the part would be the whole
     quick_s = SHARE_FOR_LISTING * question.limits.time_limit_s
     if (
         not parts
         or not question.limits.prove_shapes
+        or any(_path_count(question, name, points) == alike for name in parts)
         or too_large(question.problem, points.considered, ways, time_limit_s=quick_s)
     ):
         return None
@@ -171,6 +184,12 @@ def _best_part(question: _Question, points: Points) -> Found | None:
         if _interrupted(found):
             break
     return best
+
+
+def _path_count(question: _Question, name: str, points: Points) -> int:
+    topology = find_topology(name)
+    pools = [pool for pool in points.considered if pool.role in topology.roles]
+    return path_count(topology, pools, ways_of(question.problem.sites, topology, pools))
 
 
 def _as_known(known: Found, found: Found | NothingFound, objective: Objective) -> Found:

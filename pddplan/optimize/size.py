@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Required, TypedDict, Unpack
 
 from pddplan.domain.outcome import Outcome
+from pddplan.domain.plan import Plan
 from pddplan.errors import InfeasibleError, ProblemList, SolverError
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.changes import Nearness, nearest
@@ -30,6 +31,7 @@ class Asked(TypedDict, total=False):
     limits: Limits
     relax: bool
     nearness: Nearness | None
+    known: Plan | None
 
 
 def size(problem: Problem, **asked: Unpack[Asked]) -> Outcome:
@@ -51,8 +53,12 @@ def find(
     shapes: Shapes,
     relax: bool = True,
     nearness: Nearness | None = None,
+    known: Plan | None = None,
 ) -> Found:
-    """As ``size``, and also give the model the plan came from (for explanations)."""
+    """As ``size``, and also give the model the plan came from (for explanations).
+
+    ``known`` is a plan that may answer the question, of a similar one say: the search starts there.
+    """
     objective.check()
     limits.check()
     if nearness is not None:
@@ -61,7 +67,7 @@ def find(
     check_rate(problem.workload.arrival.rate_rps, faults, where="workload: arrival.rate_rps")
     faults.raise_if_any()
     chosen = find_topology(topology)
-    found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes)
+    found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes, known=known)
     if isinstance(found, Found):
         if nearness is not None:
             found = nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
