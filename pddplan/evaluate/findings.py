@@ -18,6 +18,7 @@ from pddplan.paths.latency import LatencySum, stacked
 from pddplan.paths.mixture import QUANTILES, mixture_percentiles
 from pddplan.paths.stability import CacheLag, cache_lag
 from pddplan.queueing.wait import Wait
+from pddplan.queueing.waves import slow_wave, swell_margin
 from pddplan.units import bytes_per_s_to_gbps
 
 NEAR_LIMIT = 0.97
@@ -256,6 +257,13 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
     warn, margin = problem.settings.warn_utilization, problem.settings.tail_margin
     if margin > 0.0:
         said.append(f"TTFT and E2E at P90 and P99 are judged with a margin of {margin:.1%} (tail_margin)")
+    wave = slow_wave(problem.workload.arrival)
+    if wave is not None and swell_margin(wave) >= _TOLD_MARGIN:
+        said.append(
+            f"traffic comes in waves: its rate swings by {wave.rate_cv:.0%} over some {wave.relaxation_s:.2g} s; waits "
+            f"behind its swells are worked out and raised by {swell_margin(wave):.1%}, a margin for what the closed "
+            "form misses there (docs/queueing.md)"
+        )
     for pool in plan.pools:
         prefill, point = solved.states.prefill.get(pool.id), solved.states.decode.get(pool.id)
         load = max(prefill.utilization if prefill else 0.0, point.utilization if point else 0.0)

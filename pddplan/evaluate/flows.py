@@ -26,6 +26,7 @@ from pddplan.evaluate.stages import (
 )
 from pddplan.network.feed import Feed
 from pddplan.paths.decoding import DecodePoint
+from pddplan.queueing.waves import slow_wave
 
 _ROUNDS = 40
 """Most rounds of the fixed point between relay, line and main decode."""
@@ -177,6 +178,7 @@ def _line(
         extra_bytes_per_s=ids_bytes_per_s,
         arrival_scv=sum(rate * scv for rate, scv in scvs) / weight if weight > 0 else 1.0,
         feeds=list(feeds.values()),
+        wave=slow_wave(problem.workload.arrival),
     )
 
 

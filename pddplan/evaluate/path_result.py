@@ -6,7 +6,7 @@ No shares are needed here: the optimiser asks the same functions for the constan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import LineState, PrefillState
 from pddplan.paths.decoding import DecodePoint, averaged_sd
-from pddplan.paths.first_token import DecodeStage, first_token
+from pddplan.paths.first_token import DecodeStage, PrefillStage, first_token
 from pddplan.paths.handover import Handover, extend_decode
 from pddplan.paths.latency import LatencySum
 from pddplan.paths.relay import Relay, relay
@@ -23,6 +23,7 @@ from pddplan.paths.transfer import TransferStage, hidden_prefill_s, transfer_lat
 from pddplan.queueing.flows import burstiness, split_scv
 from pddplan.queueing.moments import Moments
 from pddplan.queueing.wait import Wait
+from pddplan.queueing.waves import passed_swells, slow_wave, thinned
 
 _GAP_QUANTILE = 0.99
 """How rare a wait for a slot may be to count for the longest gap at hand-over."""
@@ -66,7 +67,7 @@ class PathResult:
     """TPOT at full batches: fluctuations stop here; inf where prefills interrupt."""
 
 
-def transfer_of(problem: Problem, plan: Plan, path: Path, states: States) -> LatencySum:
+def transfer_of(problem: Problem, plan: Plan, path: Path, states: States, *, swells: float = 1.0) -> LatencySum:
     """KV from the prefill pool to the main pool: over the line, or over RDMA inside a site."""
     pool = plan.pool(path.prefill)
     service = states.prefill[path.prefill].stage.service_s
@@ -77,7 +78,43 @@ def transfer_of(problem: Problem, plan: Plan, path: Path, states: States) -> Lat
         problem.payload_bytes(pool, decode_cache=path.decode_cache),
         hidden_s=hidden,
         last_fraction=0.0 if problem.settings.overlap == "none" else 1.0 / problem.layers,
+        swells=swells,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    """Waits of a path's stations one after the other, each with the swells of traffic that reach it."""
+
+    prefill: PrefillStage
+    line_swells: float
+    slot: Wait
+
+
+def _in_a_row(problem: Problem, path: Path, states: States, point: DecodePoint, *, crossed: bool) -> _Row:
+    """Prefill, line (if ``crossed`` before) and slots of a pool, in waves of traffic.
+
+    In a row of full stations the whole wait is that of the one which swells lengthen most (fluid tandem, leboudec2001):
+    it keeps all of them, the others what would swamp them and not it (passed_swells).
+    """
+    first = states.prefill[path.prefill]
+    stage, wave = first.stage, slow_wave(problem.workload.arrival)
+    if wave is None or stage.calm_wait is None:
+        return _Row(stage, 0.0, point.wait)
+    line = states.lines[path.line] if crossed and path.line is not None else None
+    loads = [first.utilization, line.utilization if line is not None else 0.0, point.utilization]
+    more = [
+        float(np.mean(stage.wait.mean_s)) - float(np.mean(stage.calm_wait.mean_s)),
+        line.swell_mean_s if line is not None else 0.0,
+        float(point.wait.mean_s) - float(point.calm_wait.mean_s),
+    ]
+    worst = int(np.argmax(np.where(np.isnan(more), np.inf, more)))
+    shares = [
+        1.0 if station == worst else passed_swells(wave, before=loads[worst], here=load)
+        for station, load in enumerate(loads)
+    ]
+    prefill = replace(stage, wait=thinned(stage.calm_wait, stage.wait, shares[0]))
+    return _Row(prefill, shares[1], thinned(point.calm_wait, point.wait, shares[2]))
 
 
 def rdma_stage(problem: Problem, pool: Pool) -> TransferStage:
@@ -92,21 +129,21 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
     classes = problem.workload.classes
     output = classes.output_tokens
     zero = np.zeros_like(output)
-    prefill = states.prefill[path.prefill].stage
     on_relay = path.kind is PathKind.P_RLD
     decoder = path.relay if on_relay else path.prefill if path.kind is PathKind.AGGREGATED else path.decode
     point = states.decode[_given(decoder, path)]
     payload, crossing = zero, None
+    row = _in_a_row(problem, path, states, point, crossed=path.kind is PathKind.P_MD)
     if path.kind is PathKind.AGGREGATED:
         moved = LatencySum(zero)
     elif on_relay:
         moved = _to_relay(problem, plan.pool(path.prefill))
     else:
-        moved = transfer_of(problem, plan, path, states)
+        moved = transfer_of(problem, plan, path, states, swells=row.line_swells)
         if path.line is not None:
             payload = problem.payload_bytes(plan.pool(path.prefill), decode_cache=path.decode_cache)
             crossing = moved
-    ttft = first_token(path.kind, prefill, transfer=moved, decode=DecodeStage(point.step_s, point.wait))
+    ttft = first_token(path.kind, row.prefill, transfer=moved, decode=DecodeStage(point.step_s, row.slot))
     gap = point.cap_step_s + zero
     after_first = np.maximum(output - 1.0, 0.0) * point.token_s
     spread = _batch_spread_s(point, output, output)
@@ -177,13 +214,15 @@ def interruption_spread_s(
 def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathResult:
     classes, settings = problem.workload.classes, problem.settings
     output = classes.output_tokens
-    prefill = states.prefill[path.prefill].stage
     near, far = states.decode[_given(path.relay, path)], states.decode[_given(path.decode, path)]
     to_relay = _to_relay(problem, plan.pool(path.prefill))
-    ttft = first_token(path.kind, prefill, transfer=to_relay, decode=DecodeStage(near.step_s, near.wait))
-    crossing = transfer_of(problem, plan, path, states)
+    row = _in_a_row(problem, path, states, near, crossed=False)
+    later = _in_a_row(problem, path, states, far, crossed=True)
+    near_wait, far_wait = row.slot, later.slot
+    ttft = first_token(path.kind, row.prefill, transfer=to_relay, decode=DecodeStage(near.step_s, near_wait))
+    crossing = transfer_of(problem, plan, path, states, swells=later.line_swells)
     # the relay hands over when the KV has landed; a wait for a slot of main decode is a gap that the user sees
-    lead = to_relay.mean_s + near.wait.mean_s + near.step_s
+    lead = to_relay.mean_s + near_wait.mean_s + near.step_s
     token_s = near.token_s
     relayed: Relay = relay(crossing, lead_s=lead, token_s=token_s, output_tokens=output)
     passed = _handover(problem, plan, path, states, eager_tokens=relayed.eager_tokens)
@@ -193,7 +232,7 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
     near_tokens = np.minimum(relayed.eager_tokens + unfinished * passed.extra_tokens, output) * served
     far_tokens = output - near_tokens
     no_slot = Wait(
-        unfinished * far.wait.delay_probability, far.wait.tail_mean_s, far.wait.fast_share, far.wait.fast_mean_s
+        unfinished * far_wait.delay_probability, far_wait.tail_mean_s, far_wait.fast_share, far_wait.fast_mean_s
     )
     decoding = near_tokens * token_s + far_tokens * far.token_s + unfinished * passed.gap_s
     gaps = np.maximum(output - 1.0, 1.0)
@@ -217,7 +256,7 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
         tpot_most_s=(near_tokens * near.cap_token_s + far_tokens * far.cap_token_s + unfinished * passed.gap_s)
         / np.maximum(output, 1.0),
         worst_gap_s=np.maximum(
-            np.where(unfinished > 0, passed.gap_s + far.wait.quantile_s(_GAP_QUANTILE), 0.0),
+            np.where(unfinished > 0, passed.gap_s + far_wait.quantile_s(_GAP_QUANTILE), 0.0),
             max(near.cap_step_s, far.cap_step_s),
         ),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,11 +22,13 @@ from pddplan.paths.decoding import BatchCap, DecodePoint, batch_cap, decode_poin
 from pddplan.paths.first_token import PrefillStage
 from pddplan.paths.occupancy import CALM, Unrest
 from pddplan.paths.transfer import TransferStage
+from pddplan.queueing.erlang import erlang_c_real
 from pddplan.queueing.flows import burstiness, departure_scv, split_scv
 from pddplan.queueing.moments import Moments, mix_moments
 from pddplan.queueing.priority import shortest_first_wait
 from pddplan.queueing.residual import first_free
-from pddplan.queueing.wait import pool_wait
+from pddplan.queueing.wait import NO_WAIT, Wait, delay_probability, pool_wait
+from pddplan.queueing.waves import Wave, scaled, slow_wave, waved_wait
 
 RELAY_PACE = 2.0
 """A relay pool that no plan fixes the batch of may take this many times the promised TPOT for its few tokens."""
@@ -60,6 +63,15 @@ class LineState:
     payload: Moments
     arrival_scv: float
 
+    @property
+    def swell_mean_s(self) -> float:
+        """What slow waves of traffic add to the mean transfer [s]."""
+        swell = self.stage.swell
+        if swell is None or self.payload.mean <= 0.0:
+            return 0.0
+        more = float(swell.mean_s) - float(np.max(self.stage.tail_ratio))
+        return max(more, 0.0) * self.payload.mean / self.rate.bytes_per_s
+
 
 def prefill_state(
     problem: Problem,
@@ -88,12 +100,21 @@ def prefill_state(
         light=first_free(count, service_s, weight=class_rate_rps),
     )
     chance = float(wait.delay_probability)
+    waved = waved_wait(
+        wait,
+        slow_wave(problem.workload.arrival),
+        utilization=rate * service.mean / count,
+        noise_s=service.mean / count * (scv + service.scv),
+        delayed=partial(delay_probability, count, arrival_scv=scv, service_scv=service.scv),
+    )
     if problem.settings.discipline == "shortest-first":
-        wait = shortest_first_wait(
+        in_turn = shortest_first_wait(
             count, service_s, class_rate_rps=class_rate_rps, service_scv=service.scv, arrival_scv=scv
         )
+        longer = float(waved.mean_s) / float(wait.mean_s) if float(wait.mean_s) > 0 else 1.0
+        waved, wait = (in_turn if waved is wait else _swollen(in_turn, waved, longer=longer)), in_turn
     return PrefillState(
-        PrefillStage(service_s, wait),
+        PrefillStage(service_s, waved, wait),
         rate * service.mean / count,
         service,
         scv,
@@ -116,7 +137,17 @@ def pool_arrival_scv(problem: Problem, pool: Pool, class_rate_rps: Array, *, par
     servers = prefill_servers(problem, pool)
     room = max(1.0 - float(class_rate_rps.sum()) * service.mean / servers, _LEAST_ROOM)
     window_s = service.mean * (1.0 + service.scv) / (2.0 * servers * room**2)
-    return float(split_scv(part, scv=burstiness(arrival, window_s)))
+    wave = slow_wave(arrival)
+    seen = burstiness(arrival, window_s) if wave is None else wave.dispersion(window_s)
+    return float(split_scv(part, scv=seen))
+
+
+def _swollen(calm: Wait, waved: Wait, *, longer: float) -> Wait:
+    """Waits per class of a pool that reorders its queue, in waves that raise chance and mean of the plain queue."""
+    chance = np.maximum(np.asarray(calm.delay_probability), float(waved.delay_probability))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tail = np.where(chance > 0, calm.mean_s * longer / chance, 0.0)
+    return Wait(chance, tail)
 
 
 def passed_scv(state: PrefillState, *, part: float) -> float:
@@ -170,11 +201,13 @@ def line_state(
     extra_bytes_per_s: float = 0.0,
     arrival_scv: float = 1.0,
     feeds: Sequence[Feed] = (),
+    wave: Wave | None = None,
 ) -> LineState:
     """State of ``count`` parallel lines that carry transfers of given sizes at given rates (arrays of one shape).
 
     ``extra_bytes_per_s`` is small traffic that loads the line without queueing on its own (token ids);
-    ``arrival_scv`` that of the requests whose KV crosses; ``feeds`` the pools the transfers come from.
+    ``arrival_scv`` that of the requests whose KV crosses; ``feeds`` the pools the transfers come from; ``wave`` the
+    slow wave of the traffic.
     """
     rate = effective_rate(line, gbps, count=count)
     carried = np.where(payload_bytes > 0, transfer_rate_rps, 0.0).ravel()
@@ -196,9 +229,31 @@ def line_state(
         ),
         large_bytes=large,
         rtt_s=line.rtt_s,
+        swell=_line_swell(wave, float(utilization), float(ratio), rate, large),
         noise_mean_s=line.noise_mean_s,
     )
     return LineState(stage, rate, float(utilization), mean, payload, arrival_scv)
+
+
+def _line_swell(wave: Wave | None, utilization: float, ratio: float, rate: LineRate, large_bytes: float) -> Wait | None:
+    """How many others a transfer shares the line with, in waves; None without.
+
+    The work on the line is followed through the wave; so much of it as half a large payload is one other transfer.
+    """
+    if wave is None or not 0.0 < utilization < 1.0 or not large_bytes > 0.0:
+        return None
+    other_s = 0.5 * large_bytes / rate.bytes_per_s
+    delayed = partial(erlang_c_real, max(rate.parallel, 1.0))
+    chance = float(delayed(utilization))
+    calm = Wait(chance, ratio / chance * other_s) if chance > 0 else NO_WAIT
+    swell = waved_wait(
+        calm,
+        wave,
+        utilization=utilization,
+        noise_s=2.0 * (1.0 - utilization) * ratio / chance * other_s if chance > 0 else 0.0,
+        delayed=delayed,
+    )
+    return None if swell is calm else scaled(swell, 1.0 / other_s)
 
 
 def decode_cap(problem: Problem, pool: Pool, work: DecodeWork) -> BatchCap:
@@ -239,6 +294,8 @@ def decode_state(
             stop_second_s2=work.stop_second_s2,
             stop_memory_s=work.stop_memory_s,
         )
+    wave = slow_wave(arrival)
+    calm = unrest if wave is None else replace(unrest, dispersion=lambda t_s: split_scv(part, scv=wave.dispersion(t_s)))
     return decode_point(
         problem.curve(pool, work),
         cap=decode_cap(problem, pool, work),
@@ -249,4 +306,6 @@ def decode_state(
         prefill_s=work.prefill_s,
         holding_scv=work.holding_scv,
         unrest=unrest,
+        wave=wave,
+        calm=calm,
     )

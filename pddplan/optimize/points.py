@@ -36,6 +36,7 @@ from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.optimize.mix import LineMix, Mix, allowed_classes, pools_of
 from pddplan.optimize.promise_rows import PromiseRow, row_coverage, rows_of
 from pddplan.paths.decoding import DecodePoint
+from pddplan.queueing.waves import slow_wave
 
 
 @dataclass(slots=True, eq=False)
@@ -255,6 +256,7 @@ class Points:
                     payload_bytes=mix.payload_bytes,
                     arrival_scv=self._line_scv(mix, feeder, corner),
                     feeds=self._feeds(mix, scale, feeder, corner),
+                    wave=slow_wave(self.problem.workload.arrival),
                 )
                 for corner in corners
             ]
@@ -265,7 +267,10 @@ class Points:
                 min(stage.effect.margin for stage in stages),
             )
             ratio = np.minimum.reduce([np.asarray(stage.tail_ratio) for stage in stages])
-            self._line_states[key] = replace(states[0], stage=replace(stages[0], effect=effect, tail_ratio=ratio))
+            swells = [stage.swell for stage in stages]
+            swell = min((s for s in swells if s is not None), key=lambda s: float(s.mean_s), default=None)
+            stage = replace(stages[0], effect=effect, tail_ratio=ratio, swell=None if None in swells else swell)
+            self._line_states[key] = replace(states[0], stage=stage)
         return self._line_states[key]
 
     def _line_scv(self, mix: LineMix, feeder: str, level: PoolLevel) -> float:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from pddplan.domain.workload import Array
-from pddplan.paths.occupancy import CALM, Unrest, slot_occupancy
+from pddplan.paths.occupancy import CALM, Unrest, averaging_part, slot_occupancy
 from pddplan.queueing.wait import NO_WAIT, OVERLOADED, Wait
+from pddplan.queueing.waves import Wave, waved_wait
 
 _GRID_POINTS = 48
 _LEAST_FADING = 0.01
+_MOST_PREFILLING = 0.95
 
 
 class DecodingInstance(Protocol):
@@ -71,6 +74,8 @@ class DecodePoint:
     utilization: float
     """Request rate over the largest rate that full batches can serve."""
     wait: Wait
+    calm_wait: Wait = NO_WAIT
+    """The same without slow waves of arrivals: what is left of it where a station before stops them."""
     token_sd_s: float = 0.0
     """Standard deviation of the time per token at a moment, as the batch comes and goes."""
     token_memory_s: float = 0.0
@@ -148,15 +153,18 @@ def decode_point(
     prefill_s: float = 0.0,
     holding_scv: float = 1.0,
     unrest: Unrest = CALM,
+    wave: Wave | None = None,
+    calm: Unrest = CALM,
 ) -> DecodePoint:
     """Self-consistent batch of a pool and the wait for a slot.
 
     Formula:     b = lambda/n * (O t(b) + x), t(b) = token(b + 1/n) + b t_prefill / O  (Little's law, fixed point);
                  utilization = lambda (O token(cap) + x + cap t_prefill) / (n cap);
-                 slot wait = slot_occupancy and the tail of G/G/c with c = n cap servers
+                 slot wait = slot_occupancy and the tail of G/G/c with c = n cap servers; in waves waved_wait of it
     Parameters:  curve, cap of an instance; instances n; request_rate_rps lambda; tokens_per_request O that are
                  made here; extra_holding_s x: time a slot is kept without making tokens; prefill_s: mean prefill
-                 work per request that interrupts decoding here (aggregated pools); holding_scv of O t(b) + x
+                 work per request that interrupts decoding here (aggregated pools); holding_scv of O t(b) + x;
+                 unrest of all kinds; wave of the traffic, or None, and the unrest without it (calm)
     Returns:     DecodePoint; utilization >= 1 when full batches cannot serve the load
     Raises:      nothing
     Holds when:  requests go to the instance with the fewest sequences; step times change slowly.
@@ -178,27 +186,45 @@ def decode_point(
     held = float(np.interp(batch, nodes, holding))
     seen = min(max(batch + 1.0 / instances, 1.0), full)
     slowed = prefill_s / tokens_per_request if tokens_per_request > 0 else 0.0
-    wait, batch_sd, in_waves = OVERLOADED, 0.0, 0.0
+    wait, calm_wait, batch_sd, in_waves = OVERLOADED, OVERLOADED, 0.0, 0.0
     if utilization < 1.0:
         slots = instances * full
-        wait = NO_WAIT
+        wait = calm_wait = NO_WAIT
         if utilization > 0:
             # work of one request for a full instance: its tokens, and the stops it brings
             work_s = utilization * instances / request_rate_rps
             stop = min(unrest.stop_mean_s / work_s, 1.0)
             varied = max(unrest.stop_second_s2 / work_s / work_s - stop**2, 0.0) + holding_scv * (1.0 - stop) ** 2
-            occupied = slot_occupancy(
+            occupy = partial(
+                slot_occupancy,
                 request_rate_rps,
                 slots,
                 instances=instances,
                 nodes=nodes,
                 holding_s=(holding - nodes * prefill_s) / (1.0 - per_instance * prefill_s) + unrest.stop_mean_s,
                 utilization=utilization,
-                unrest=unrest,
                 work_scv=varied,
             )
-            wait = Wait(occupied.delay_probability, occupied.excess * work_s / instances)
+            occupied = occupy(unrest=unrest)
             batch_sd, in_waves = occupied.sequences_sd / instances, occupied.waves_share
+            settled = occupied if wave is None else occupy(unrest=calm)
+            wait = calm_wait = Wait(settled.delay_probability, settled.excess * work_s / instances)
+            if settled.at_load is not None:
+                wait = waved_wait(
+                    calm_wait,
+                    wave,
+                    utilization=_swamped_load(
+                        curve,
+                        per_instance,
+                        full=full,
+                        tokens=tokens_per_request,
+                        extra_holding_s=extra_holding_s,
+                        prefill_s=prefill_s,
+                    ),
+                    noise_s=work_s / instances * (1.0 + varied),
+                    delayed=settled.at_load,
+                    memory_s=held * averaging_part(unrest.overlap),
+                )
     above, below = min(seen + batch_sd, full), max(seen - batch_sd, 1.0)
     return DecodePoint(
         batch=batch if request_rate_rps > 0 else 0.0,
@@ -210,10 +236,30 @@ def decode_point(
         holding_s=held,
         utilization=float(utilization),
         wait=wait,
+        calm_wait=calm_wait,
         # a fuller batch comes with more prefills, as b t_prefill / O says for the mean
         token_sd_s=0.5 * (curve.token(above) - curve.token(below) + (above - below) * slowed),
         token_memory_s=held / max(1.0 - in_waves, _LEAST_FADING),
     )
+
+
+def _swamped_load(
+    curve: StepCurve, per_instance_rps: float, *, full: int, tokens: float, extra_holding_s: float, prefill_s: float
+) -> float:
+    """Load of slots that a swell has filled: what prefills and waits for prefill on the same instance holds no token.
+
+    Formula:     lambda/n ((O token(b) + x) / b + t_prefill),  b = max(full - p - p^2/(1 - p), full / 2),
+                 p = t_prefill / (t_prefill + (O token(full) + x) / full): one server that prefills behind freed slots
+    Parameters:  curve; per_instance_rps lambda/n [1/s]; full batch; tokens O; extra_holding_s x, prefill_s [s]
+    Returns:     utilization, that of full slots where nothing prefills here
+    Raises:      nothing
+    Holds when:  slots are full for longer than a prefill takes.
+    References:  kleinrock1975, chapter 3
+    """
+    decoding = (tokens * curve.token(full) + extra_holding_s) / full
+    busy = min(prefill_s / (prefill_s + decoding), _MOST_PREFILLING) if prefill_s > 0.0 else 0.0
+    batch = max(full - busy - busy**2 / (1.0 - busy), 0.5 * full)
+    return per_instance_rps * ((tokens * curve.token(batch) + extra_holding_s) / batch + prefill_s)
 
 
 def averaged_sd(sd: float, lasts_s: Array, *, memory_s: float) -> Array:

@@ -22,6 +22,8 @@ class PrefillStage:
     service_s: Array
     """Time of one request on an idle instance, shape (classes,)."""
     wait: Wait
+    calm_wait: Wait | None = None
+    """The same without slow waves of arrivals; None = as it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class SlotOccupancy:
     """Mean length of the queue that a request finds when it has to wait, itself included."""
     waves_share: float = 0.0
     """What part of the variance at the level m comes from waves of arrivals."""
+    at_load: Callable[[Array], Array] | None = None
+    """Chance of delay at other utilisations, the spread staying what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,20 @@ class Unrest:
 
 
 CALM = Unrest()
+
+
+def averaging_part(overlap: float) -> float:
+    """Part of a holding time over which a pool averages waves of its arrivals.
+
+    Formula:     a = (5 - 4 o) / 3: 1 for exponential holding times (overlap 1/2), 1/3 where all are alike (1), so that
+                 waves of relaxation time w are felt with variance w / (w + a h)
+    Parameters:  overlap o in (0, 1], see Unrest
+    Returns:     between 1/3 and 5/3
+    Raises:      nothing
+    Holds when:  exact for exponential holding times, and for h << w where all are alike; a straight line between.
+    References:  eckberg1983 (peakedness)
+    """
+    return (5.0 - 4.0 * min(overlap, 1.0)) / 3.0
 
 
 def slot_occupancy(
@@ -93,7 +110,9 @@ def slot_occupancy(
     """
     room = 1.0 - utilization
     if slots > _MOST_SLOTS:
-        return SlotOccupancy(float(erlang_c(slots, utilization)), float(np.sqrt(utilization * slots)), 1.0 / room)
+        sd = float(np.sqrt(utilization * slots))
+        at_load = partial(erlang_c, slots)
+        return SlotOccupancy(float(erlang_c(slots, utilization)), sd, 1.0 / room, at_load=at_load)
     taken = np.unique(np.linspace(1, slots, min(slots, _MOST_STATES)).round())
     apart = np.diff(taken, prepend=0.0)
     held = np.maximum(np.interp(taken / instances, nodes, holding_s), _INSTANT_S)
@@ -105,15 +124,24 @@ def slot_occupancy(
         spread, jump, wave = _spread(request_rate_rps, taken, held, level=level, instances=instances, unrest=unrest)
         at = min(int(np.searchsorted(taken, level)), taken.size - 1)
         waves, share = float(wave[-1]), float(np.clip(unrest.overlap * wave[at] / spread[at], 0.0, 1.0))
-    log_weight = np.cumsum(apart * np.log(request_rate_rps / ends) / spread) - np.log(spread)
-    log_weight = np.concatenate([[-np.log(spread[0])], log_weight])
+    at_one = np.cumsum(-apart * np.log(ends) / spread) - np.log(spread)
+    at_one = np.concatenate([[-np.log(spread[0])], at_one])
+    per_log_rate = np.concatenate([[0.0], np.cumsum(apart / spread)])
     # where states were left out, each stands for those before it; the last one, full slots, for itself
-    weight = np.exp(log_weight - log_weight.max()) * np.concatenate([[1.0], apart[:-1], [1.0]])
+    stands_for = np.concatenate([[1.0], apart[:-1], [1.0]])
+    queued = 0.5 * (jump + work_scv + waves)
+
+    def weights(load: Array) -> Array:
+        rate = load * (request_rate_rps / utilization)
+        log_weight = at_one + per_log_rate * np.log(rate)[:, None]
+        found = np.exp(log_weight - log_weight.max(axis=1, keepdims=True)) * stands_for
+        slack = np.maximum(1.0 - rate / float(ends[-1]), 1.0 - load)
+        found[:, -1] *= np.maximum(queued / slack, 1.0)
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    weight = weights(np.array([utilization]))[0]
     slack = max(1.0 - request_rate_rps / float(ends[-1]), room)
     passing, lasting = 0.5 * (jump + work_scv) / slack, 0.5 * (1.0 + work_scv) / room
-    carried = 0.5 * waves / slack
-    weight[-1] *= max(passing + carried, 1.0)
-    weight /= weight.sum()
     in_the_end = 0.5 * (float(unrest.arrivals(np.array([_ENDLESS_S]))[0]) - 1.0) / room
     excess = max(np.sqrt(lasting * passing), lasting) + max(in_the_end, -0.5 * lasting)
     states = np.concatenate([[0.0], taken])
@@ -121,7 +149,9 @@ def slot_occupancy(
     sd = float(np.sqrt(max(weight @ states**2 - mean**2, 0.0)))
     # in waves more arrive while it is full: between the mean and what full slots serve
     seen = 1.0 + 0.5 * unrest.overlap * max(waves, 0.0) / float(spread[-1]) * (float(ends[-1]) / request_rate_rps - 1.0)
-    return SlotOccupancy(min(float(weight[-1]) * seen, 1.0), sd, float(excess), share)
+    return SlotOccupancy(
+        min(float(weight[-1]) * seen, 1.0), sd, float(excess), share, at_load=lambda load: weights(load)[:, -1]
+    )
 
 
 def _spread(

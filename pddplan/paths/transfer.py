@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
 from pddplan.network.feed import NO_EFFECT, FeedEffect, tail_factor
@@ -29,12 +30,20 @@ class TransferStage:
     large_bytes: float = 0.0
     """E[z^2]/E[z] of the payloads that share the line: the size that effects are measured by."""
     rtt_s: float = 0.0
+    swell: Wait | None = None
+    """Others on the line as a request meets them in waves of traffic, where there are any (see waved_wait); in units of
+    the time that a payload's bytes occupy the line."""
     noise_mean_s: float = 0.0
     """Mean of an extra exponential delay per transfer, outside our control."""
 
 
 def transfer_latency(
-    stage: TransferStage, payload_bytes: Array, *, hidden_s: Array | float = 0.0, last_fraction: float = 0.0
+    stage: TransferStage,
+    payload_bytes: Array,
+    *,
+    hidden_s: Array | float = 0.0,
+    last_fraction: float = 0.0,
+    swells: float = 1.0,
 ) -> LatencySum:
     """Time from the end of prefill until the last byte of the KV has arrived, on a shared line.
 
@@ -62,12 +71,41 @@ def transfer_latency(
         tail = np.where(chance > 0, occupied * stage.tail_ratio * tail_factor(size, stage.effect) / chance, 0.0)
     spare = np.maximum(np.asarray(hidden_s) - alone * (1.0 - last_fraction), 0.0)
     shift = np.maximum(alone - hidden_s, alone * last_fraction) + np.where(sent, 0.5 * stage.rtt_s, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        seen = np.where(spare > 0.0, np.where(tail > 0.0, np.exp(-spare / tail), 0.0), 1.0)
-    terms = [Wait(chance * seen, tail)]
+    extra = Wait(chance, tail)
+    if stage.swell is not None and swells > 0.0:
+        extra = _swollen(extra, stage, occupied, sent=sent, swells=swells)
+    terms = [_beyond(extra, spare)]
     if stage.noise_mean_s > 0:
         terms.append(Wait(sent.astype(float), stage.noise_mean_s))
     return LatencySum(shift, tuple(terms))
+
+
+def _swollen(calm: Wait, stage: TransferStage, occupied_s: Array, *, sent: NDArray[np.bool_], swells: float) -> Wait:
+    """Extra time of each class with the swells of the traffic: more chance and mean, and the slow phase of the wave."""
+    assert stage.swell is not None
+    swell, occupied = stage.swell, np.where(sent, occupied_s, 0.0)
+    slow = float(swell.delay_probability) * (1.0 - float(swell.fast_share)) * swells
+    more = max(float(swell.mean_s) - float(np.max(stage.tail_ratio)), 0.0) * swells
+    slow_mean = np.asarray(swell.tail_mean_s * occupied)
+    chance = np.where(sent, np.clip(np.maximum(np.asarray(calm.delay_probability), slow), 0.0, 1.0), 0.0)
+    rest = np.maximum(chance - slow, 0.0)
+    left = np.maximum(calm.mean_s + more * occupied - slow * slow_mean, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fast = np.where(rest > 0.0, left / rest, 0.0)
+        share = np.where(chance > 0.0, rest / chance, 0.0)
+    return Wait(chance, slow_mean, share, np.minimum(fast, slow_mean))
+
+
+def _beyond(wait: Wait, spare_s: Array) -> Wait:
+    """What is left of a wait of which the first part is hidden."""
+    chance, share = np.asarray(wait.delay_probability, dtype=float), np.asarray(wait.fast_share, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slow, fast = (
+            chance * part * np.where(spare_s > 0.0, np.where(mean > 0.0, np.exp(-spare_s / mean), 0.0), 1.0)
+            for part, mean in ((1.0 - share, np.asarray(wait.tail_mean_s)), (share, np.asarray(wait.fast_mean_s)))
+        )
+        whole = slow + fast
+        return Wait(whole, wait.tail_mean_s, np.where(whole > 0.0, fast / whole, 0.0), wait.fast_mean_s)
 
 
 def hidden_prefill_s(prefill_s: Array, *, layers: int, overlap: str) -> Array:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from pddplan.domain.workload import Array, Arrival
+from pddplan.queueing.waves import measured_waves, wave_growth
 
 
 def departure_scv(*, servers: int, utilization: float, arrival_scv: float, service_scv: float) -> float:
@@ -63,8 +62,7 @@ def burstiness(arrival: Arrival, window_s: Array | float) -> Array:
 
     Formula:     index of dispersion of counts (variance over mean) at the window, interpolated in log(window) between
                  the inter-arrival SCV at the mean gap and the measured windows; beyond the last
-                 SCV + sum_k a_k g(t/w_k), g(x) = 1 - (1 - exp(-x)) / x: waves that fade in the windows w_k, the longest
-                 of which explains what shorter ones leave of the last index
+                 it grows by sum_k a_k (g(t/w_k) - g(w_last/w_k)): waves (measured_waves) that fade in the windows w_k
     Parameters:  arrival with scv and dispersion per window; window_s, any shape [s]
     Returns:     SCV >= 0, shape of the window; arrival.scv when no window was measured
     Raises:      nothing
@@ -82,25 +80,7 @@ def burstiness(arrival: Arrival, window_s: Array | float) -> Array:
     within = np.interp(np.log(np.maximum(asked, gap)), known, values)
     if not (asked > windows[-1]).any():
         return np.asarray(within)
-    faded = np.full_like(asked, arrival.scv)
-    for window, size in _waves(tuple(windows), tuple(max(value - arrival.scv, 0.0) for value in values[1:])):
-        faded += size * _wave_growth(np.maximum(asked, window) / window)
-    return np.asarray(np.where(asked > windows[-1], np.maximum(faded, arrival.scv), within))
-
-
-def _wave_growth(ratio: Array | float) -> Array:
-    """g(x) of burstiness for x > 0."""
-    return np.asarray(1.0 + np.expm1(-np.asarray(ratio)) / ratio)
-
-
-@lru_cache(maxsize=256)
-def _waves(windows: tuple[float, ...], excess: tuple[float, ...]) -> list[tuple[float, float]]:
-    """(window, size) of waves that together have the excess of the last window, from the shortest to the longest."""
-    found: list[tuple[float, float]] = []
     last = windows[-1]
-    for window, wanted in zip(windows, excess, strict=True):
-        explained = sum(size * float(_wave_growth(window / w)) for w, size in found)
-        size = max(wanted - explained, 0.0) / float(_wave_growth(1.0))
-        left = excess[-1] - sum(before * float(_wave_growth(last / w)) for w, before in found)
-        found.append((window, min(size, max(left, 0.0) / float(_wave_growth(last / window)))))
-    return found
+    late = np.maximum(asked, last)
+    more = sum(size * (wave_growth(late / w) - wave_growth(last / w)) for w, size in measured_waves(arrival))
+    return np.asarray(within + more)

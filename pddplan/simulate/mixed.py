@@ -158,6 +158,8 @@ def mixed_batch(
                     instance.made = 0.0
                 heappush(instance.active, (instance.made + wanted[request], request))
                 first[request] = now + step[len(instance.active)]
+                for _, other in instance.prefilling:  # chunks of other ranks' prefills go on
+                    instance.mixes(max(alone[other], step[len(instance.active)] + added[other]))
             else:
                 instance.made, request = heappop(instance.active)
                 finish[request] = now

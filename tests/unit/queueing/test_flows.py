@@ -66,3 +66,11 @@ def test_burstiness_follows_the_measured_windows() -> None:
     assert burstiness(arrival, 60.0) == pytest.approx(2.9)
     assert burstiness(arrival, 61.0) == pytest.approx(2.9, rel=1e-2)
     assert burstiness(Arrival(rate_rps=10.0, scv=1.7), 30.0) == 1.7
+
+
+@pytest.mark.parametrize("last", [0.3, 1.0, 2.9, 40.0])
+def test_burstiness_does_not_jump_at_the_last_window(last: float) -> None:
+    arrival = Arrival(rate_rps=10.0, scv=1.0, dispersion={10.0: 2.0, 60.0: last})
+    before, after = burstiness(arrival, np.array([60.0, 60.0 * (1 + 1e-9)]))
+    assert after == pytest.approx(before, rel=1e-6)
+    assert burstiness(arrival, 1e9) >= before

@@ -109,3 +109,19 @@ def test_who_decodes_waits_for_the_longest_mixed_pass_not_for_the_whole_prefill(
     assert run.gap_s is not None
     # the first meets the second's chunks, 0.5 + 1.2 s each; nobody prefills while the others decode
     np.testing.assert_allclose(run.gap_s, [1.7, 0.0, 0.0])
+
+
+def test_a_prefill_under_way_on_another_rank_is_waited_for_too() -> None:
+    """The long prefill began first: its passes of 2 s go on when the short one's answer begins."""
+    _, _, run = mixed_batch(
+        np.array([0.0, 0.5]),
+        np.array([8.0, 1.0]),
+        tokens=np.array([2.0, 2.0]),
+        instances=1,
+        second_per_token=[0.0, 0.5, 0.5, 0.5],
+        chunk_s=np.inf,
+        side_by_side=2,
+        stop_share=np.array([0.5, 0.5]),
+        longest_pass_s=(np.array([2.0, 0.4]), np.array([0.1, 0.1])),
+    )
+    np.testing.assert_allclose(run.gap_s, [0.0, 2.0])
