@@ -1,5 +1,5 @@
 """A plan as a workbook with live formulas: change a price, a count, the premium or the exchange rate on the first
-sheet, and costs, totals and BCR follow.
+sheet, and costs, totals and BCR follow. How prices hang together stands in ``xlsx_prices``.
 
 Sheets: Inputs, Plan, Costs, Comparison, Per token, Assumptions. Goodput is what the evaluator said for these counts; a
 workbook cannot know how latency moves, so it says so beside the number. All text is written as text: no cell of an
@@ -14,17 +14,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pddplan.domain.outcome import CostItem, Outcome
-from pddplan.domain.plan import Pool, Role
+from pddplan.domain.outcome import Outcome
 from pddplan.report.assumptions import of_plan, of_sites
 from pddplan.report.verdict import chips_in, compare, shown_plans
+from pddplan.report.xlsx_prices import drivers, price_key, price_rows, quantity_formula
 from pddplan.report.xlsx_tokens import per_token
 from pddplan.sizing import Sizing
 from pddplan.units import MONTHS_PER_YEAR
 
 WRITTEN = datetime(2026, 1, 1)  # noqa: DTZ001 - workbooks know no time zone; a fixed date keeps files reproducible
 SHEETS = ("Inputs", "Plan", "Costs", "Comparison", "Per token", "Assumptions")
-_RENT = "rent"
 _A4 = 9
 """What workbooks call that size of paper."""
 
@@ -73,9 +72,13 @@ class Book:
     def price(self) -> Any:
         return self.form(num_format="#,##0.0000")
 
-    @property
-    def input(self) -> Any:
-        return self.form(num_format="#,##0.00####", bg_color="#FFF4CC", border=1)
+    def input_row(self, sheet: Any, row: int, key: object, label: str, value: float, source: str) -> int:
+        """A number that may be changed, with where it comes from; the next free row."""
+        sheet.write_string(row, 0, label)
+        number(sheet, row, 1, value, self.form(num_format="#,##0.00####", bg_color="#FFF4CC", border=1))
+        sheet.write_string(row, 2, source)
+        self.cells[key] = f"Inputs!$B${row + 1}"
+        return row + 1
 
 
 def workbook_bytes(sizing: Sizing) -> bytes:
@@ -84,7 +87,8 @@ def workbook_bytes(sizing: Sizing) -> bytes:
 
     buffer = io.BytesIO()
     workbook = xlsxwriter.Workbook(buffer, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
-    workbook.set_properties({"title": "pddplan", "created": WRITTEN})
+    title = f"{sizing.inputs.workload.name}: {sizing.topology}"
+    workbook.set_properties({"title": title, "comments": "made by pddplan", "created": WRITTEN})
     book = Book(workbook)
     sheets = {name: workbook.add_worksheet(name) for name in SHEETS}
     for sheet in sheets.values():  # as wide as one printed page
@@ -112,52 +116,30 @@ def _inputs(book: Book, sheet: Any, sizing: Sizing) -> None:
     sheet.set_column(1, 1, 16)
     sheet.set_column(2, 2, 100, book.words)
     row = header(book, sheet, 0, ("input (yellow cells may be changed)", "value", "source"), numbers=(1,))
-    row = _input(book, sheet, row, "goodput", "goodput within all promises [req/s]", outcome.goodput_rps, _GOODPUT_NOTE)
-    row = _input(
-        book, sheet, row, "rate", "exchange rate into the reporting currency", 1.0, "1 = currency of the sites"
+    row = book.input_row(
+        sheet, row, "goodput", "goodput within all promises [req/s]", outcome.goodput_rps, _GOODPUT_NOTE
+    )
+    row = book.input_row(
+        sheet, row, "rate", "exchange rate into the reporting currency", 1.0, "1 = currency of the sites"
     )
     row += 1
     for index, pool in enumerate(outcome.plan.pools):
         label = f"instances of {pool.role} on {pool.chip} {pool.shape} at {pool.site}"
-        row = _input(book, sheet, row, ("count", index), label, pool.instances, "plan")
+        row = book.input_row(sheet, row, ("count", index), label, pool.instances, "plan")
     for index, line in enumerate(outcome.plan.lines):
-        row = _input(
-            book, sheet, row, ("lines", index), f"lines {line.line} of {line.gbps:g} Gbit/s", line.count, "plan"
+        row = book.input_row(
+            sheet, row, ("lines", index), f"lines {line.line} of {line.gbps:g} Gbit/s", line.count, "plan"
         )
     row += 1
     items = [item for _, one in shown_plans(sizing) for item in one.cost.items]
-    row = _prices(book, sheet, row, items, outcome)
+    row = price_rows(book, sheet, row, items=items, sizing=sizing)
     hours = sorted({item.hours for item in items if item.hours != 1})
     for value in hours:
-        row = _input(book, sheet, row, ("hours", value), "hours per month", value, "sites file, finance")
+        row = book.input_row(sheet, row, ("hours", value), "hours per month", value, "sites file, finance")
 
 
+_PRICE_NOTE = "at other prices another plan may be the best: after changing them much, run pddplan again"
 _GOODPUT_NOTE = "from the evaluator for the planned counts; after changing counts, run pddplan again"
-
-
-def _prices(book: Book, sheet: Any, row: int, items: Sequence[CostItem], outcome: Outcome) -> int:
-    """Unit prices; the rent of a decode chip hangs on that of the prefill chip by its premium."""
-    prices = {_price_key(item): item for item in items}
-    first, second = _rents(outcome)
-    premium = second is not None and first is not None and prices[first].unit_price > 0
-    for key, item in sorted(prices.items(), key=lambda pair: pair[0] == second):  # the price it hangs on goes first
-        label = (
-            f"price of {item.item} at {item.site} "
-            f"[{item.currency} per {item.unit}-{'month' if item.hours == 1 else 'hour'}]"
-        )
-        if premium and key == second and first is not None:
-            base = prices[first].unit_price
-            name = f"premium of {item.item.split(':')[0]} over {prices[first].item.split(':')[0]}"
-            row = _input(book, sheet, row, "premium", name, item.unit_price / base - 1, "from the two prices")
-            formula = f"={book.cells['price', first]}*(1+{book.cells['premium']})"
-            sheet.write_string(row, 0, label)
-            sheet.write_formula(row, 1, formula, book.form(num_format="#,##0.00####"), item.unit_price)
-            sheet.write_string(row, 2, item.source)
-            book.cells["price", key] = f"Inputs!$B${row + 1}"
-            row += 1
-        else:
-            row = _input(book, sheet, row, ("price", key), label, item.unit_price, item.source)
-    return row
 
 
 def _plan(book: Book, sheet: Any, outcome: Outcome) -> None:
@@ -243,25 +225,29 @@ def _costs(book: Book, sheet: Any, sizing: Sizing) -> list[str]:
         titles = (f"{name}: site", "role", "item", *paid, "source")
         row = header(book, sheet, row, titles, numbers=(3, 5, 6, 7))
         book.rows[len(totals)] = list(range(row + 1, row + 1 + len(outcome.cost.items)))
-        drivers = _drivers(outcome) if outcome is sizing.outcome else [None] * len(outcome.cost.items)
-        row, cell = _cost_block(book, sheet, row, outcome, drivers)
+        driven = drivers(outcome) if outcome is sizing.outcome else [None] * len(outcome.cost.items)
+        row, cell = _cost_block(book, sheet, row, outcome, driven)
         totals.append(cell)
     return totals
 
 
 def _cost_block(
-    book: Book, sheet: Any, row: int, outcome: Outcome, drivers: Sequence[tuple[object, float] | None]
+    book: Book, sheet: Any, row: int, outcome: Outcome, driven: Sequence[tuple[object, float] | None]
 ) -> tuple[int, str]:
     first = row
-    for item, driver in zip(outcome.cost.items, drivers, strict=True):
+    items = outcome.cost.items
+    for place, (item, driver) in enumerate(zip(items, driven, strict=True)):
         for column, text in ((0, item.site), (1, item.role), (2, item.item), (4, item.unit), (8, item.source)):
             sheet.write_string(row, column, text)
-        if driver is None:
+        hanging = quantity_formula(book, items, place, first=first + 1)
+        if hanging is not None:
+            sheet.write_formula(row, 3, hanging, None, item.quantity)
+        elif driver is None:
             sheet.write_number(row, 3, item.quantity)
         else:
             cell, per_unit = book.cells[driver[0]], driver[1]
             sheet.write_formula(row, 3, f"={cell}*{per_unit!r}", None, item.quantity)
-        sheet.write_formula(row, 5, f"={book.cells['price', _price_key(item)]}", book.money, item.unit_price)
+        sheet.write_formula(row, 5, f"={book.cells['price', price_key(item)]}", book.money, item.unit_price)
         hours = book.cells.get(("hours", item.hours))
         if hours:
             sheet.write_formula(row, 6, f"={hours}", None, item.hours)
@@ -319,6 +305,7 @@ def _comparison(book: Book, sheet: Any, sizing: Sizing, totals: Sequence[str]) -
         monthly = one.cost.monthly_total
         sheet.write_formula(7, column, f"={letter}3*{rate}", book.whole, monthly)
         sheet.write_formula(8, column, f"={letter}8*{MONTHS_PER_YEAR}", book.whole, monthly * MONTHS_PER_YEAR)
+    sheet.write_string(10, 0, _PRICE_NOTE)
 
 
 def _assumptions(book: Book, sheet: Any, sizing: Sizing) -> None:
@@ -349,65 +336,9 @@ def header(book: Book, sheet: Any, row: int, titles: Sequence[str], *, numbers: 
     return row + 1
 
 
-def _input(book: Book, sheet: Any, row: int, key: object, label: str, value: float, source: str) -> int:
-    sheet.write_string(row, 0, label)
-    number(sheet, row, 1, value, book.input)
-    sheet.write_string(row, 2, source)
-    book.cells[key] = f"Inputs!$B${row + 1}"
-    return row + 1
-
-
 def number(sheet: Any, row: int, column: int, value: float, form: Any = None) -> None:
     """A number, or the word for one that a workbook cannot hold."""
     if value != value or value in (float("inf"), float("-inf")):
         sheet.write_string(row, column, "never" if value > 0 else "-")
     else:
         sheet.write_number(row, column, value, form)
-
-
-def _price_key(item: CostItem) -> tuple[str, str, float, str]:
-    return (item.site, item.item, item.unit_price, item.unit)
-
-
-def _rents(outcome: Outcome) -> tuple[Any, Any]:
-    """Price keys of the rent of the first prefill chip, and of the first decode chip of another kind."""
-    rents = [i for i in outcome.cost.items if i.item.split(":")[-1].strip() == _RENT]
-    prefill = next((i for i in rents if i.role == str(Role.PREFILL)), None)
-    if prefill is None:
-        return None, None
-    decode = next((i for i in rents if i.role == str(Role.DECODE) and i.item != prefill.item), None)
-    return _price_key(prefill), _price_key(decode) if decode is not None else None
-
-
-def _drivers(outcome: Outcome) -> list[tuple[object, float] | None]:
-    """What the quantity of each cost item is proportional to: chips of a pool, lines of a kind, or nothing here."""
-    pools: dict[tuple[str, str, str], list[int]] = {}
-    for index, pool in enumerate(outcome.plan.pools):
-        if pool.chips:
-            pools.setdefault(_triple(pool), []).append(index)
-    lines = {line.line: index for index, line in enumerate(outcome.plan.lines) if line.count}
-    items_of: dict[tuple[str, str, str], int] = {}
-    for item in outcome.cost.items:
-        key = (item.site, item.role, item.item.split(":")[0])
-        items_of[key] = items_of.get(key, 0) + 1
-    seen: dict[tuple[str, str, str], int] = {}
-    found: list[tuple[object, float] | None] = []
-    for item in outcome.cost.items:
-        name = item.item.split(":")[0]
-        key = (item.site, item.role, name)
-        if key in pools:
-            position = seen.get(key, 0)
-            seen[key] = position + 1
-            per_pool = max(items_of[key] // len(pools[key]), 1)
-            index = pools[key][min(position // per_pool, len(pools[key]) - 1)]
-            found.append((("chips", index), item.quantity / outcome.plan.pools[index].chips))
-        elif item.role == "line" and name in lines:
-            index = lines[name]
-            found.append((("lines", index), item.quantity / outcome.plan.lines[index].count))
-        else:
-            found.append(None)
-    return found
-
-
-def _triple(pool: Pool) -> tuple[str, str, str]:
-    return (pool.site, str(pool.role), pool.chip)

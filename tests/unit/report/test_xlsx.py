@@ -15,6 +15,8 @@ import openpyxl
 import pytest
 
 from pddplan import api
+from pddplan.domain.sites import SiteChip
+from pddplan.economics.costs import plan_cost
 from pddplan.report.xlsx import SHEETS, workbook_bytes
 from pddplan.sizing import Sizing
 from pddplan.studies.serving import plan_token_cost
@@ -28,7 +30,7 @@ def book(sizing: Sizing) -> Any:
 
 
 def calculator(workbook: Any) -> Callable[[str, str], Any]:
-    """Value of a cell by working its formula out: references, products, sums, SUM and IF are all that is used."""
+    """Value of a cell by working its formula out: references, products, powers and four functions are used."""
 
     def value(sheet: str, cell: str) -> Any:
         content = workbook[sheet][cell.replace("$", "")].value
@@ -37,10 +39,11 @@ def calculator(workbook: Any) -> Callable[[str, str], Any]:
         text = content[1:]
         texts = re.findall(r'"[^"]*"', text)
         text = re.sub(r"SUM\(([A-Z]+)(\d+):[A-Z]+(\d+)\)", _column_sum, text)
-        text = text.replace("SUM(", "total(").replace("IF(", "when(")
+        text = text.replace("SUM(", "total(").replace("IF(", "when(").replace("MIN(", "min(").replace("^", "**")
         text = re.sub(r"(?:(\w+)!)?\$?([A-Z]{1,2})\$?(\d+)", rf"cell('\1' or '{sheet}', '\2\3')", text)
         assert not [t for t in texts if t != '""']
         names = {"cell": value, "total": lambda *v: sum(x or 0 for x in v), "when": lambda c, a, b: a if c else b}
+        names |= {"min": min, "PMT": lambda i, n, p, f: -(p + f * (1 + i) ** -n) * i / (1 - (1 + i) ** -n)}
         return eval(text, {"__builtins__": {}}, names)
 
     return value
@@ -130,6 +133,45 @@ def test_a_count_of_lines_that_is_changed_is_changed_everywhere() -> None:
     workbook["Inputs"].cell(find(workbook, "Inputs", "lines a-b"), 2).value = 3
     value = calculator(workbook)
     assert value("Plan", f"B{find(workbook, 'Plan', 'a-b')}") == 3
+
+
+def _with_everything_charged(*, rent: float, bought: float, share: float) -> Sizing:
+    """Owned, spare and supported chips: rented at a, bought at b."""
+    base = samples.sizing()
+    sites = samples.sites()
+    at_a = replace(sites.sites["a"], chips={"h100": SiteChip("h100", price_per_chip_hour=rent, owned_chips=30)})
+    chip_b = SiteChip("h200", purchase_price_per_chip=bought, acquisition="purchase", owned_chips=100)
+    at_b = replace(sites.sites["b"], chips={"h200": chip_b})
+    finance = replace(sites.finance, support_fraction=share, spare_fraction=0.04, power_price_per_kwh=0.1)
+    sites = replace(sites, sites={"a": at_a, "b": at_b}, finance=finance)
+    priced = plan_cost(samples.plan(), sites, base.inputs.chips)
+    outcome = replace(base.outcome, cost=priced, bcr=10.0 / (priced.monthly_total / 1e3))
+    return Sizing(inputs=replace(base.inputs, sites=sites), topology="pdd", outcome=outcome)
+
+
+def test_one_changed_price_is_changed_for_spare_and_owned_chips_and_support_follows() -> None:
+    workbook = book(_with_everything_charged(rent=2.0, bought=30_000.0, share=0.05))
+    inputs = workbook["Inputs"]
+    for label, new in (
+        ("price of h100: rent", 3.0),
+        ("purchase price of h200", 40_000.0),
+        ("support and operation", 0.08),
+    ):
+        inputs.cell(find(workbook, "Inputs", label), 2).value = new
+    value = calculator(workbook)
+    expected = _with_everything_charged(rent=3.0, bought=40_000.0, share=0.08).outcome.cost
+    assert value("Comparison", "B3") == pytest.approx(expected.monthly_total)
+    for row, item in enumerate(expected.items, start=2):
+        assert value("Costs", f"H{row}") == pytest.approx(item.monthly_cost), item.item
+
+
+def test_no_more_owned_chips_are_credited_than_are_used() -> None:
+    workbook = book(_with_everything_charged(rent=2.0, bought=30_000.0, share=0.0))
+    value = calculator(workbook)
+    row = 1 + next(n for n, cell in enumerate(workbook["Costs"]["C"]) if cell.value == "h200: chips already owned")
+    assert value("Costs", f"D{row}") == pytest.approx(-32 * 1.04)
+    workbook["Inputs"].cell(find(workbook, "Inputs", "instances of MD"), 2).value = 20
+    assert value("Costs", f"D{row}") == -100
 
 
 @pytest.mark.parametrize("sheet", SHEETS)
