@@ -2,7 +2,7 @@
 
 from pddplan.optimize.changes import Nearness, moves
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.size import baseline, find, one_site, size
+from pddplan.optimize.size import baseline, find, one_site, size, unbeaten
 from pddplan.optimize.topologies import TOPOLOGIES
 
-__all__ = ["TOPOLOGIES", "Limits", "Nearness", "Objective", "baseline", "find", "moves", "one_site", "size"]
+__all__ = ["TOPOLOGIES", "Limits", "Nearness", "Objective", "baseline", "find", "moves", "one_site", "size", "unbeaten"]

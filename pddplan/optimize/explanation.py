@@ -17,10 +17,9 @@ from pddplan.errors import InfeasibleError, InputError, SolverError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.asking import with_chips
-from pddplan.optimize.every_shape import nothing_better
 from pddplan.optimize.limits_used import inventory_name, limits_used
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.size import size
+from pddplan.optimize.size import size, unbeaten
 from pddplan.optimize.topologies import TOPOLOGIES, Shapes, Topology, candidate_paths
 from pddplan.units import MS_PER_S
 
@@ -35,8 +34,6 @@ WITHIN = 0.1
 """Alternatives are listed while they cost at most this fraction more."""
 TIME_PER_QUESTION_S = 4.0
 NODES_PER_QUESTION = 30
-SHARE_FOR_QUICK = 0.25
-"""Of that time, for showing that nothing is better than what is known."""
 NODES_PER_FLEET = 200
 """A fleet that is there leaves little to search for, so that the last digits of its rate can be had."""
 SEARCHED_WELL = 2e-3
@@ -110,7 +107,9 @@ class _Asker:
         name = topology or self.plan.topology
         goal = objective or Objective("cost", rate_rps=self.plan.rate_rps)
         within = limits or self.limits
-        if known is not None and self._unbeaten(problem, name, goal, limits=within, known=known):
+        if known is not None and unbeaten(
+            problem, known, by=SAME, topology=name, objective=goal, limits=within, shapes=self.shapes
+        ):
             return replace(known, solver=None)
         begin = known or start
         try:
@@ -125,18 +124,6 @@ class _Asker:
             )
         except (InfeasibleError, SolverError, InputError) as error:
             return str(error).split("\n", maxsplit=1)[0]
-
-    def _unbeaten(self, problem: Problem, name: str, goal: Objective, *, limits: Limits, known: Outcome) -> bool:
-        """True when it is quickly shown that no plan is better than one known by more than SAME."""
-        return nothing_better(
-            problem,
-            TOPOLOGIES[name],
-            objective=goal,
-            limits=limits,
-            shapes=self.shapes,
-            score=(1 + SAME) * known.goodput_rps if goal.kind == "rps" else (SAME - 1) * cost(known),
-            time_limit_s=SHARE_FOR_QUICK * limits.time_limit_s,
-        )
 
 
 def explain(

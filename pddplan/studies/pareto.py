@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pddplan.domain.outcome import Outcome
 from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, did_you_mean
-from pddplan.optimize import Limits, Objective, size
+from pddplan.evaluate.problem import Problem as Question
+from pddplan.optimize import Limits, Objective, size, unbeaten
+from pddplan.optimize.topologies import Shapes
 from pddplan.questions import problem_of, shapes_of
 from pddplan.sizing import Inputs
 
@@ -80,26 +82,22 @@ def front(
     found by halving. Raises InputError for unknown axes, InfeasibleError when there is no plan at all.
     """
     _check(x, y, points)
-    measure = MEASURES[y]
-    loosest = _sized(_promising(inputs, measure, None), topology, limits)
+    sized = _Sized(problem_of(inputs), shapes_of(inputs), MEASURES[y], topology, limits)
+    loosest = sized.at(None)
     if loosest is None:
         raise InfeasibleError(f"no plan keeps the other promises, whatever the {y}")
-    found = [Point(PRICES[x](loosest), measure.of(loosest), None, loosest)]
-    low, high = 0.0, measure.of(loosest)
+    low, high = 0.0, sized.measure.of(loosest)
     for _ in range(_HALVINGS):  # the tightest promise that some plan keeps
         middle = 0.5 * (low + high)
-        plan = _sized(_promising(inputs, measure, middle), topology, limits)
+        plan = sized.at(middle)
         if plan is None:
             low = middle
         else:
-            high = measure.of(plan)
-            found.append(Point(PRICES[x](plan), high, middle, plan))
-    widest = found[0].y
+            high = sized.measure.of(plan)
+    widest = sized.measure.of(loosest)
     for step in range(1, max(points - 1, 1)):
-        promise = high * (widest / high) ** (step / max(points - 1, 1)) if high > 0 else widest * step / points
-        plan = _sized(_promising(inputs, measure, promise), topology, limits)
-        if plan is not None:
-            found.append(Point(PRICES[x](plan), measure.of(plan), promise, plan))
+        sized.at(high * (widest / high) ** (step / max(points - 1, 1)) if high > 0 else widest * step / points)
+    found = [Point(PRICES[x](plan), sized.measure.of(plan), promised, plan) for promised, plan in sized.found]
     return Front(x, y, tuple(nondominated(found)), low or None)
 
 
@@ -112,25 +110,67 @@ def nondominated(points: list[Point]) -> Iterator[Point]:
             yield point
 
 
-def _sized(inputs: Inputs, topology: str, limits: Limits) -> Outcome | None:
-    rate = inputs.workload.arrival.rate_rps
-    try:
-        return size(
-            problem_of(inputs),
-            topology=topology,
-            objective=Objective("cost", rate_rps=rate),
-            limits=limits,
-            shapes=shapes_of(inputs),
-            relax=False,
-        )
-    except (InfeasibleError, SolverError):
-        return None
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sized:
+    """One question under one promise after the other; what is known of some answers what is asked of the next."""
+
+    problem: Question
+    shapes: Shapes
+    measure: Measure
+    topology: str
+    limits: Limits
+    found: list[tuple[float | None, Outcome]] = field(default_factory=list)
+
+    def at(self, promised: float | None) -> Outcome | None:
+        """The cheapest plan under a promise; None where there is none."""
+        known, least = self._bracket(promised)
+        if known is not None and _cost(known) <= least * (1 + self.limits.gap):
+            return known  # as cheap as what a looser promise costs
+        workload = self.problem.workload
+        made: dict[str, Any] = {self.measure.field: promised}
+        question = replace(self.problem, workload=replace(workload, promises=replace(workload.promises, **made)))
+        goal = Objective("cost", rate_rps=workload.arrival.rate_rps)
+        if known is not None and unbeaten(
+            question,
+            known,
+            by=self.limits.gap,
+            topology=self.topology,
+            objective=goal,
+            limits=self.limits,
+            shapes=self.shapes,
+        ):
+            return known
+        try:
+            plan = size(
+                question,
+                topology=self.topology,
+                objective=goal,
+                limits=self.limits,
+                shapes=self.shapes,
+                relax=False,
+                known=known.plan if known is not None else None,
+            )
+        except (InfeasibleError, SolverError):
+            return None
+        self.found.append((promised, plan))
+        return plan
+
+    def _bracket(self, promised: float | None) -> tuple[Outcome | None, float]:
+        """The cheapest plan found that keeps a promise, and what it costs at least: as much as a looser one."""
+        if promised is None:
+            return None, 0.0
+        tail = 1.0 + self.problem.settings.tail_margin  # as promises are judged
+        keeping = [plan for _, plan in self.found if tail * self.measure.of(plan) <= promised]
+        looser = [
+            _cost(plan) * (1 - plan.solver.gap)
+            for limit, plan in self.found
+            if plan.solver is not None and (limit is None or limit >= promised)
+        ]
+        return min(keeping, key=_cost, default=None), max(looser, default=0.0)
 
 
-def _promising(inputs: Inputs, measure: Measure, value: float | None) -> Inputs:
-    made: dict[str, Any] = {measure.field: value}
-    promises = replace(inputs.workload.promises, **made)
-    return replace(inputs, workload=replace(inputs.workload, promises=promises))
+def _cost(outcome: Outcome) -> float:
+    return outcome.cost.monthly_total
 
 
 def _check(x: str, y: str, points: int) -> None:
