@@ -149,9 +149,10 @@ def size_inputs(
     reserved_s = min(COMPARISON_SHARE * bounds.time_limit_s, COMPARISON_S) if compare else 0.0
     own = replace(bounds, time_limit_s=bounds.time_limit_s - reserved_s)
     with clock("optimise"):
-        outcome = optimize.size(
+        # one question: Ctrl-C is a wish to see its best plan so far
+        outcome = optimize.find(
             problem, topology=topology, objective=goal, limits=own, shapes=shapes, nearness=nearness
-        )
+        ).outcome
     if compare:
         sizing = compared(
             inputs, outcome, topology=topology, objective=goal, limits=bounds, clock=clock, problem=problem
@@ -205,7 +206,7 @@ def compared(
         remarks=tuple(_peak_remark(inputs.workload, outcome.plan.rate_rps)),
         timings_s=clock.spent_s,
     )
-    if outcome.solver is not None and outcome.solver.status == "interrupted":
+    if optimize.interrupted(outcome):
         return replace(sizing, remarks=(*sizing.remarks, INTERRUPTED))
     same_rate = replace(goal, kind="cost", rate_rps=outcome.plan.rate_rps, budget_per_month=None)
     question = problem or problem_of(inputs)

@@ -103,14 +103,22 @@ class Asked:
         return named or api.default_topology(inputs.sites)
 
     def plan(self, file: Path | None, *, topology: str | None) -> tuple[Inputs, Outcome]:
-        """The records and the outcome of a plan: read from a plan file, or sized now."""
+        """The records and the outcome of a plan: read from a plan file, or sized now.
+
+        Raises:  KeyboardInterrupt when Ctrl-C ended the search: what is asked about the plan would go on.
+        """
         from pddplan import api
 
         if file is not None:
             inputs, read = api.load_plan_inputs(file)
             return inputs, api.evaluate_plan(inputs, read)
         inputs = self.inputs()
-        return inputs, api.size_inputs(inputs, topology=topology, limits=self.limits(), compare=False).outcome
+        from pddplan.optimize import interrupted
+
+        outcome = api.size_inputs(inputs, topology=topology, limits=self.limits(), compare=False).outcome
+        if interrupted(outcome):
+            raise KeyboardInterrupt
+        return inputs, outcome
 
     def show(
         self,

@@ -192,7 +192,8 @@ def size(
             print(dump_json(infeasible_json(error)), end="")
         raise
     style = {"separator": csv_separator, "decimal": csv_decimal, "byte_order_mark": csv_bom}
-    _write_files(sizing, out=out, csv=csv, xlsx=xlsx, html=html, full=full, style=style)
+    whole = full and api.INTERRUPTED not in sizing.remarks  # who stopped it is not to wait for studies
+    _write_files(sizing, out=out, csv=csv, xlsx=xlsx, html=html, full=whole, style=style)
     if as_json:
         from pddplan.report.json_plan import plan_file_text
 

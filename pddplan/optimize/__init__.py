@@ -2,7 +2,19 @@
 
 from pddplan.optimize.changes import Nearness, moves
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.size import baseline, find, one_site, size, unbeaten
+from pddplan.optimize.size import baseline, find, interrupted, one_site, size, unbeaten
 from pddplan.optimize.topologies import TOPOLOGIES
 
-__all__ = ["TOPOLOGIES", "Limits", "Nearness", "Objective", "baseline", "find", "moves", "one_site", "size", "unbeaten"]
+__all__ = [
+    "TOPOLOGIES",
+    "Limits",
+    "Nearness",
+    "Objective",
+    "baseline",
+    "find",
+    "interrupted",
+    "moves",
+    "one_site",
+    "size",
+    "unbeaten",
+]

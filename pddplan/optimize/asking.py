@@ -13,6 +13,7 @@ from pddplan.errors import Relaxation, SolverError
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.rounds import Found, search_plans
+from pddplan.optimize.search import INTERRUPTED
 from pddplan.optimize.topologies import Shapes, Topology
 from pddplan.units import MS_PER_S
 
@@ -34,7 +35,10 @@ class Question:
     shapes: Shapes
 
     def answer(self, *, time_limit_s: float, gap: float = ANY_PLAN) -> Found | None:
-        """Any plan that answers the question (or one within a gap of the best), or None."""
+        """Any plan that answers the question (or one within a gap of the best), or None.
+
+        Raises:  KeyboardInterrupt when Ctrl-C ended the search: there are more questions of this kind.
+        """
         limits = replace(self.limits, gap=gap, time_limit_s=time_limit_s)
         try:
             found = search_plans(
@@ -42,7 +46,11 @@ class Question:
             )
         except SolverError:
             return None
-        return found if isinstance(found, Found) else None
+        if not isinstance(found, Found):
+            return None
+        if found.outcome.solver is not None and found.outcome.solver.status == INTERRUPTED:
+            raise KeyboardInterrupt
+        return found
 
     def with_limit(self, promise: Promise, limit_s: float | None) -> Question:
         """The question with one promise changed, or (None) taken back."""

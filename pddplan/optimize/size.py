@@ -15,6 +15,7 @@ from pddplan.optimize.limits_used import limits_used
 from pddplan.optimize.objective import Limits, Objective, check_rate
 from pddplan.optimize.relaxation import infeasible
 from pddplan.optimize.rounds import Found, search_plans
+from pddplan.optimize.search import INTERRUPTED
 from pddplan.optimize.settle import value_of
 from pddplan.optimize.topologies import Shapes, find_topology
 
@@ -43,9 +44,18 @@ def size(problem: Problem, **asked: Unpack[Asked]) -> Outcome:
 
     Raises InfeasibleError when no plan exists, with the smallest relaxation of each promise or limit
     (``relax=False`` leaves them out and saves their time), SolverError when time ran out before any plan
-    was found, InputError for settings that make no sense.
+    was found, InputError for settings that make no sense, KeyboardInterrupt when Ctrl-C ended the search: who asks
+    many questions is to stop there. ``find`` gives the best plan until then.
     """
-    return find(problem, **asked).outcome
+    outcome = find(problem, **asked).outcome
+    if interrupted(outcome):
+        raise KeyboardInterrupt
+    return outcome
+
+
+def interrupted(outcome: Outcome) -> bool:
+    """True where Ctrl-C ended the search for a plan."""
+    return outcome.solver is not None and outcome.solver.status == INTERRUPTED
 
 
 def find(

@@ -5,6 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from pddplan.cli.main import EXIT_INTERRUPTED
+from pddplan.cli.main import run as command
+from pddplan.optimize.search import Search, SearchResult
 
 SCRIPT = """
 import os, signal, sys
@@ -55,3 +62,44 @@ def test_without_a_plan_it_ends_in_a_word() -> None:
     assert ended.returncode == 130
     assert ended.stderr.strip() == "interrupted"
     assert ended.stdout == ""
+
+
+QUICK = ("--workload", "uniform-example")
+STUDIES = [
+    ("pareto", *QUICK, "--topology", "pd"),
+    ("sweep", *QUICK, "--vary", "topology=pd,cross-dc-drc", "--backend", "serial"),
+    ("sweep", *QUICK, "--vary", "topology=pd,cross-dc-drc", "--backend", "threading", "--jobs", "1"),
+    ("bcr", "regret", *QUICK, "--topology", "pd"),
+    ("bcr", "fleet", *QUICK, "--topology", "pd"),
+    ("explain", "PLAN"),
+]
+
+
+@pytest.fixture(scope="module")
+def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plans") / "plan.json"
+    assert command(["size", *QUICK, "--topology", "cross-dc-drc", "--no-compare", "--out", str(path)]) == 0
+    return path
+
+
+@pytest.mark.parametrize("arguments", STUDIES, ids=" ".join)
+def test_a_study_of_many_searches_does_not_go_on_to_the_next(
+    arguments: tuple[str, ...], plan_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[str] = []
+    inner = Search.run
+
+    def searched(self: Search) -> SearchResult:
+        begun.append("search")
+        return inner(self)
+
+    def visited(self: Search, *_given: object, **_named: object) -> None:
+        assert self.best is not None  # there is a best plan so far, which one search alone would answer with
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "run", searched)
+    monkeypatch.setattr(Search, "_visit", visited)
+    given = [str(plan_file) if word == "PLAN" else word for word in arguments]
+    assert command(given) == EXIT_INTERRUPTED
+    assert begun == ["search"]
+    assert capsys.readouterr().err.endswith("interrupted\n")
