@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.closed_form_vs_simulation import STRAIGHT, Case, aggregated, traffic
+from benchmarks.closed_form_vs_simulation import STRAIGHT, WEKA, Case, aggregated, traffic
 from pddplan.domain.workload import Array
 from pddplan.evaluate.flows import system
 from pddplan.evaluate.problem import Problem
@@ -31,8 +31,6 @@ SEEDS = 2
 REQUESTS = 70_000
 WARM_UP = 12
 """One part in so many of a run is left out."""
-WAVES = {1.0: 1.12, 10.0: 2.42, 60.0: 11.2}
-"""Index of dispersion of counts per window [s], as WEKA's traffic has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +57,9 @@ CASES = [
     SlotCase("weka-agentic", 8, 0.8, 0.5, 24),
     SlotCase("weka-agentic", 16, 0.85, 0.5, 24),
     SlotCase("prfaas-lognormal", 4, 0.8, 0.5, 16),
-    SlotCase("flat", 4, 0.7, 0.5, 24, WAVES),
-    SlotCase("skewed", 8, 0.7, 0.5, 24, WAVES),
-    SlotCase("weka-agentic", 8, 0.7, 0.5, 24, WAVES),
+    SlotCase("flat", 4, 0.7, 0.5, 24, WEKA),
+    SlotCase("skewed", 8, 0.7, 0.5, 24, WEKA),
+    SlotCase("weka-agentic", 8, 0.7, 0.5, 24, WEKA),
 ]
 
 
@@ -98,7 +96,7 @@ def row(case: SlotCase, *, requests: int) -> str:
         classes,
         prefill_share=case.prefill_share,
         batch=case.batch,
-        dispersion=case.dispersion,
+        waves=case.dispersion,
     )
     count = int(requests * max(((1.0 - 0.75) / (1.0 - case.utilization)) ** 1.5, 1.0))
     runs = [_replayed(problem, case, requests=count, seed=seed) for seed in range(SEEDS)]
