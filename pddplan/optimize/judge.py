@@ -132,8 +132,10 @@ class Judge:
         return True
 
     def within_limits(self, candidate: Candidate) -> bool:
-        """True when counts respect inventory, power, budget and the limit on chips."""
+        """True when counts respect inventory, power, budget and the limit on chips, and enough is served."""
         data = self.model.data
+        if candidate.rate_rps < data.min_rate_rps * (1.0 - COVERAGE_MARGIN):
+            return False
         chips: dict[tuple[str, str], int] = {}
         power: dict[str, float] = {}
         for pool in data.pools:

@@ -32,8 +32,7 @@ def rate_range(problem: Problem, pools: Sequence[Pool], *, objective: Objective,
         cap = objective.rate_rps
         most = cap if cap is not None else _largest_rate(problem, pools, objective=objective, limits=limits)
         most = min(most, LARGEST_RATE_RPS)  # without a limit that binds: no question is asked beyond it either
-        lowest = max(SMALLEST_SHARE * most, SMALLEST_RATE_RPS)
-        return lowest, max(most, lowest)
+        return SMALLEST_RATE_RPS, max(most, SMALLEST_RATE_RPS)  # what can be served may be a small part of it
     if objective.rate_rps is not None:
         return objective.rate_rps, objective.rate_rps
     return (demand, demand) if objective.kind == "cost" else (SMALLEST_SHARE * demand, demand)
