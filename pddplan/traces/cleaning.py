@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pddplan.domain.workload import Array
 from pddplan.errors import InputError, Problem
 from pddplan.traces.blocks import BlockNumbers, BlockStore
 from pddplan.traces.repeats import count_repeats
@@ -228,6 +229,10 @@ class Cleaner:
             found = float(fits.mean()) if fits.size else 0.0
             if found > share:
                 best, share = size, found
+        if share < 1.0 - self.max_skip_fraction:
+            only = _only_block(rows.input_tokens[good], lengths[good])
+            if only is not None:
+                return only
         if share < 0.5:
             raise InputError(
                 Problem(
@@ -287,6 +292,17 @@ class Cleaner:
                 where=self.name,
             )
         )
+
+
+def _only_block(tokens: Array, counts: Ints) -> int | None:
+    """The one block size for which every row has ceil (or in every row floor) of tokens / size ids; None if not one."""
+    many = counts > 1
+    if not many.any() or (counts < 1).any():
+        return None
+    rounded_up = np.ceil(tokens / counts).max(), (np.ceil(tokens[many] / (counts[many] - 1)) - 1).min()
+    rounded_down = (np.floor(tokens / (counts + 1)) + 1).max(), np.floor(tokens / counts).min()
+    sizes = {int(low) for low, high in (rounded_up, rounded_down) if low == high}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def _line_of(problem: Problem) -> int:

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry as plain objects: what a GenAI span says of its request stands in its attributes."""
+"""Objects that hold requests, as plain requests: spans of OpenTelemetry, and lists inside one object."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from pddplan.traces.json_rows import Objects
+from pddplan.traces.naming import ROLE_OF
 from pddplan.traces.rows import BadRow
 
+LISTS = ("requests", "data", "rows", "items", "records", "entries", "logs", "trace", "traces", "results")
+"""Names under which an export holds all of its requests."""
 SPANS, SCOPES = ("resourceSpans", "resource_spans"), ("scopeSpans", "scope_spans")
 
 
 def flattened(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The spans inside an exported object; any other object as it is, a list of attributes as a dictionary."""
+    """The spans or requests inside an exported object; any other object as it is, its attributes as a dictionary."""
     exported = _first(row, SPANS)
     if not isinstance(exported, list):
-        return [_with_attributes(row)]
+        inner = _only_list(row)
+        return [_with_attributes(row)] if inner is None else [_with_attributes(item) for item in inner]
     scopes = [scope for item in exported if isinstance(item, Mapping) for scope in _list(_first(item, SCOPES))]
     spans = [span for scope in scopes if isinstance(scope, Mapping) for span in _list(scope.get("spans"))]
     return [_with_attributes(span) for span in spans if isinstance(span, Mapping)]
@@ -28,6 +32,17 @@ def each_flattened(objects: Objects) -> Objects:
             yield line, row
         else:
             yield from ((line, span) for span in flattened(row))
+
+
+def _only_list(row: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    """The objects of the one list that an object holds beside words and numbers; None where it is a request itself."""
+    lists = [value for value in row.values() if isinstance(value, list)]
+    inner = _first(row, LISTS)
+    if len(lists) != 1 or inner is not lists[0] or not inner or "block_size" in row:
+        return None
+    if any(isinstance(value, Mapping) for value in row.values()) or any(name in ROLE_OF for name in row):
+        return None
+    return inner if all(isinstance(item, Mapping) for item in inner) else None
 
 
 def _with_attributes(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pddplan.errors import InputError, Problem, did_you_mean
-from pddplan.traces.events import flattened
+from pddplan.traces.events import LISTS, flattened
 from pddplan.traces.formats import (
     DEEPEST_KEY,
     GENERIC,
@@ -26,6 +27,11 @@ from pddplan.traces.formats import (
 )
 from pddplan.traces.naming import LATE_ROLES, refuse_sums, speaking
 from pddplan.traces.source import BYTE_ORDER_MARK, PARQUET_MAGIC
+
+LEAST_NUMBERS_OF_A_ROW = 2
+"""A first line with so many numbers is a row, not names of columns."""
+_LIST_OPENS = re.compile(r'\[|\{\s*"(?:' + "|".join(LISTS) + r')"\s*:\s*\[')
+"""How a file of one list begins, also where an object holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class Recognised:
     delimiter: str = ","
     exported: bool = False
     """Objects are not as they stand in the file: spans taken out of exports, lists of attributes."""
+    headless: bool = False
+    """The first line of the table is a row; columns are called by their place, from 1."""
 
 
 def recognise(
@@ -133,9 +141,10 @@ def _json(text: bytes, *, name: str) -> Recognised:
             objects = flattened(value)
             exported = exported or objects != [value]
             sample += objects
-    container = "jsonl"
+    container = "json" if exported and b"\n" not in text.rstrip() else "jsonl"
     if not sample:  # one object or array, perhaps over many lines
         sample, container = _array_sample(text), "json"
+        exported = exported or text[:1] == b"{"
     if not sample:
         keys = text[:20000]
         if b'"requests"' in keys and (b'"hash_id_scope"' in keys or b'"block_size"' in keys):
@@ -172,14 +181,18 @@ def _array_sample(text: bytes) -> list[Mapping[str, Any]]:
     decoder = json.JSONDecoder()
     found: list[Mapping[str, Any]] = []
     head = text.decode("utf-8", errors="replace")
+    opening = _LIST_OPENS.match(head)
     if not head.startswith("["):
         try:
             value = decoder.raw_decode(head)[0]
         except (ValueError, RecursionError):
-            return []
-        spans = flattened(value)
-        return spans if spans != [value] else []
-    place = 1
+            pass
+        else:
+            inner = flattened(value)
+            return inner if inner != [value] else []
+    if opening is None:
+        return []
+    place = opening.end()
     while len(found) < SAMPLE_OBJECTS:
         while place < len(head) and head[place] in " \t\r\n,":
             place += 1
@@ -239,6 +252,9 @@ def _csv(text: bytes, *, name: str) -> Recognised:
         ) from None
     if len(header) == 6 and all(_is_number(cell) for cell in (*header[:3], *header[4:])):
         return Recognised("csv", SERVEGEN, "six columns without header: window, rate, CV, pattern, two parameters")
+    if sum(_is_number(cell) for cell in header) >= LEAST_NUMBERS_OF_A_ROW:
+        places = tuple(str(place + 1) for place in range(len(header)))
+        return Recognised("csv", "", "", columns=places, delimiter=delimiter, headless=True)
     found = Recognised("csv", "", "", columns=tuple(header), delimiter=delimiter)
     return _known_table(found)
 
@@ -291,6 +307,14 @@ def _by_columns(found: Recognised, columns: Mapping[str, str], *, name: str) -> 
     has_input = "input" in mapping or ("appended" in mapping and "hit" in mapping)
     if not (has_input and "output" in mapping):
         lacking = "output" if has_input else "input"
+        if found.headless:
+            raise InputError(
+                Problem(
+                    what=f"its first line names no columns, so which of the {len(found.columns)} is which is unknown",
+                    fix="name them by their place: --columns time=1,input=2,output=3; or add a line of names",
+                    where=f"{name}:1",
+                )
+            )
         if found.container == "csv" and any(set(cell) & set("=:[](){}") for cell in found.columns):
             raise InputError(
                 Problem(

@@ -29,6 +29,7 @@ HOW_STARTS_ARE_DRAWN = (
 WEKA_BLOCK_TOKENS = 64
 """Of sessions that do not say how many tokens a block holds."""
 _BLOCK_SIZE = re.compile(rb'"block_size"\s*:\s*(\d{1,7})\b')
+ROUND_KEYS = ("input_tokens_total", "output_tokens", "prefix_tokens")
 LARGEST_OBJECT_BYTES = 512 * MIB
 DEEPEST_NESTING = 16
 LARGEST_LOCAL_ID = 2**40
@@ -60,6 +61,7 @@ def weka_rows(source: Source, found: Recognised, *, block_tokens: int) -> Iterat
     the sub-agent's own start. A sub-agent counts as a conversation of its own.
     """
     starts, conversations, next_id = SessionStarts(), itertools.count(), 0
+    shared_words: dict[str, int] = {}
     for line, session in itertools.chain.from_iterable(_objects(source, found)):
         batch = _SessionBatch(line, next_id)
         if isinstance(session, BadRow):
@@ -70,7 +72,7 @@ def weka_rows(source: Source, found: Recognised, *, block_tokens: int) -> Iterat
             yield batch.rows([BadRow(line, what)])
             continue
         if session.get("hash_id_scope", "local") != "local":
-            batch.base = 0
+            batch.base, batch.words = 0, shared_words
         name = next(conversations)
         requests = session.get("requests")
         if not isinstance(requests, list):
@@ -84,6 +86,7 @@ def weka_rows(source: Source, found: Recognised, *, block_tokens: int) -> Iterat
 def tracelab_rows(source: Source, found: Recognised, *, block_bytes: int) -> Iterator[Rows]:
     """LLM rounds with cache reads as the provider reported them."""
     sessions = Names()
+    timed = any("timing_events" in row for row in found.sample)
     for objects in _objects(source, found, block_bytes=block_bytes):
         lines: list[int] = []
         bad: list[BadRow] = []
@@ -94,10 +97,13 @@ def tracelab_rows(source: Source, found: Recognised, *, block_bytes: int) -> Ite
             if isinstance(row, BadRow):
                 bad.append(row)
                 continue
-            numbers = tuple(number_of(row.get(key)) for key in ("input_tokens_total", "output_tokens", "prefix_tokens"))
+            numbers = tuple(number_of(row.get(key)) for key in ROUND_KEYS)
             time = _first_time(row.get("timing_events"))
-            if any(math.isnan(n) for n in numbers) or time is None:
-                bad.append(BadRow(line, "input_tokens_total, output_tokens, prefix_tokens or timing_events is missing"))
+            lacking = [key for key, n in zip(ROUND_KEYS, numbers, strict=True) if math.isnan(n)]
+            if timed and time is None:
+                lacking.append("timing_events")
+            if lacking:
+                bad.append(BadRow(line, f"{', '.join(lacking)} is missing"))
                 continue
             lines.append(line)
             values.append(numbers)  # type: ignore[arg-type]
@@ -109,7 +115,7 @@ def tracelab_rows(source: Source, found: Recognised, *, block_bytes: int) -> Ite
             input_tokens=table[:, 0].copy(),
             output_tokens=table[:, 1].copy(),
             hit_tokens=table[:, 2].copy(),
-            time_s=parse_times(times)[0] if times else np.empty(0),
+            time_s=None if not timed else parse_times(times)[0] if times else np.empty(0),
             session=sessions.many(*prints_of(names)),
             bad=bad,
         )
@@ -123,6 +129,8 @@ class _SessionBatch:
         self.numbers: list[tuple[float, float, float]] = []
         self.conversation: list[int] = []
         self.ids: list[list[int]] = []
+        self.words: dict[str, int] = {}
+        """Numbers of block ids that are texts."""
 
     def add(
         self, requests: Sequence[Any], *, start_s: float, conversation: int, names: Iterator[int], depth: int
@@ -143,17 +151,26 @@ class _SessionBatch:
                 elif isinstance(inner, list):
                     bad.append(BadRow(self.line, f"{where}: a sub-agent without start, or nested too deeply"))
                 continue
-            ids = request.get("hash_ids")
+            ids = self._numbered(request.get("hash_ids"))
             if math.isnan(time):
                 bad.append(BadRow(self.line, f"{where}: t must be a number"))
-            elif not isinstance(ids, list) or not all(type(i) is int and 0 <= i < LARGEST_LOCAL_ID for i in ids):
-                bad.append(BadRow(self.line, f"{where}: hash_ids must be a list of whole numbers"))
+            elif ids is None:
+                bad.append(BadRow(self.line, f"{where}: hash_ids must be a list of whole numbers, or of texts"))
             else:
                 self.numbers.append((start_s + time, number_of(request.get("in")), number_of(request.get("out"))))
                 self.conversation.append(conversation)
                 self.ids.append(ids)
                 self.top = max(self.top, self.base + max(ids, default=0) + 1)
         return bad
+
+    def _numbered(self, ids: Any) -> list[int] | None:
+        """Block ids of a request as numbers; None where they are none, or of another kind than those before."""
+        if not isinstance(ids, list):
+            return None
+        if ids and all(type(i) is str for i in ids) and bool(self.words) >= any(self.ids):
+            return [self.words.setdefault(i, len(self.words)) for i in ids]
+        whole = all(type(i) is int and 0 <= i < LARGEST_LOCAL_ID for i in ids)
+        return ids if whole and not (ids and self.words) else None
 
     def rows(self, bad: list[BadRow]) -> Rows:
         table = np.array(self.numbers, dtype=np.float64).reshape(-1, 3)

@@ -59,7 +59,8 @@ class TableReader:
             case "jsonl":
                 yield from self._json_rows()
             case "json":  # lines are counted by elements
-                yield self._slowly(self._objects(whole_json(self.source, limit=LARGEST_ARRAY_BYTES)))
+                objects = self._objects(whole_json(self.source, limit=LARGEST_ARRAY_BYTES))
+                yield self._slowly((place, row) for place, (_, row) in enumerate(objects, start=1))
             case "csv":
                 yield from self._csv_rows()
             case "parquet":
@@ -98,7 +99,7 @@ class TableReader:
             )
 
     def _objects(self, objects: Objects) -> Objects:
-        return each_flattened(objects) if self.table.id == GENERIC else objects
+        return each_flattened(objects) if self.table.id == GENERIC or self.found.exported else objects
 
     def _no_request(self, row: Mapping[str, Any]) -> bool:
         """Whether an object of a log says nothing of tokens at all."""
@@ -148,7 +149,9 @@ class TableReader:
         header: bytes | None = None
         for block in self.source.blocks(block_bytes=self.block_bytes, quotes=True):
             data, lines_before = block.data, block.first_line
-            if header is None:
+            if header is None and self.found.headless:
+                header = self.found.delimiter.join(self.found.columns).encode() + b"\n"
+            elif header is None:
                 blank = len(data) - len(data.lstrip(b"\r\n"))
                 end = data.find(b"\n", blank) + 1 or len(data)
                 header = data[blank:end].rstrip(b"\r\n") + b"\n"

@@ -15,6 +15,7 @@ from pddplan.units import MS_PER_S, NS_PER_S, SECONDS_PER_DAY, SECONDS_PER_HOUR,
 UNITS_PER_S = {"s": 1.0, "ms": MS_PER_S, "us": US_PER_S, "ns": NS_PER_S, "iso": 1.0}
 
 _DATE = r"^\s*(\d{4})[-/](\d\d)[-/](\d\d)[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\s*(?:Z|z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?\s*$"
+_COMPACT = r"^\s*(\d{4})(\d\d)(\d\d)[T ](\d\d)(\d\d)(\d\d)"
 _CLOCK = r"[T ](\d\d:\d\d)"
 _SECONDS = r"[T ]\d\d:\d\d(:\d\d(?:\.\d{1,9})?)"
 _ZONE = r"[T ]\d\d:\d\d\S*\s*([+-]\d\d(?::?\d\d)?)\s*$"
@@ -25,6 +26,8 @@ MOST_PLAUSIBLE_RPS = 2000.0
 LEAST_PLAUSIBLE_RPS = 0.005
 LEAST_USUAL_RPS = 0.05
 """In a format that usually counts milliseconds, fractional times that mean less than this as seconds are those."""
+LEAST_COUNT_TO_DOUBT = 20
+"""With fewer requests a slow rate says nothing against the unit that a format usually has."""
 LONGEST_SPAN_S = 100 * 366 * SECONDS_PER_DAY
 """A trace that spans more has a wrong time in it, or is read in the wrong unit."""
 
@@ -90,21 +93,31 @@ def resolve_unit(raw: RawTimes, *, wanted: str, usual: str = "auto", integers_ar
             if usual == "auto" or UNITS_PER_S[unit] > UNITS_PER_S[usual]:
                 return unit, "numbers are times since 1970"
             break
-    if usual != "auto":
-        return usual, "as the format has them"
     span = raw.largest - raw.smallest
 
     def rate(unit: str) -> float:
         return raw.count / (span / UNITS_PER_S[unit]) if span > 0 else 0.0
 
+    def finer_than(unit: str, least: float) -> str | None:
+        """The unit in which the times mean a plausible rate, where this one means nearly no requests."""
+        finer = [u for u in ("ms", "us", "ns") if UNITS_PER_S[u] > UNITS_PER_S[unit]]
+        return next((u for u in finer if rate(unit) < least <= rate(u) <= MOST_PLAUSIBLE_RPS), None)
+
+    if usual != "auto":
+        finer = finer_than(usual, LEAST_PLAUSIBLE_RPS) if raw.count >= LEAST_COUNT_TO_DOUBT else None
+        if finer is None:
+            return usual, "as the format has them"
+        return finer, f"as {usual}, which the format has, they would mean one request in {1 / rate(usual):,.0f} s"
     if raw.whole and integers_are_ms:
         if rate("ms") > MOST_PLAUSIBLE_RPS >= rate("s"):
             return "s", f"whole numbers; as milliseconds they would mean {rate('ms'):,.0f} requests/s"
+        finer = finer_than("ms", LEAST_PLAUSIBLE_RPS) if raw.count >= LEAST_COUNT_TO_DOUBT else None
+        if finer is not None:
+            return finer, f"as milliseconds they would mean one request in {1 / rate('ms'):,.0f} s"
         return "ms", "whole numbers"
-    least = LEAST_USUAL_RPS if integers_are_ms else LEAST_PLAUSIBLE_RPS
-    for finer in ("ms", "us", "ns"):
-        if rate("s") < least <= rate(finer) <= MOST_PLAUSIBLE_RPS:
-            return finer, f"as seconds they would mean one request in {1 / max(rate('s'), 1e-12):,.0f} s"
+    finer = finer_than("s", LEAST_USUAL_RPS if integers_are_ms else LEAST_PLAUSIBLE_RPS)
+    if finer is not None:
+        return finer, f"as seconds they would mean one request in {1 / max(rate('s'), 1e-12):,.0f} s"
     return "s", "fractional numbers" if not raw.whole else "nothing says otherwise"
 
 
@@ -112,7 +125,7 @@ def _calendar(values: Any) -> Array:
     """Seconds since 1970 of texts such as 2023-11-16 18:17:03.9799600 or 2026-04-23T17:36:21.77+02:00."""
     import polars as pl
 
-    frame = pl.DataFrame({"t": values})
+    frame = pl.DataFrame({"t": values.str.replace(_COMPACT, "$1-$2-${3}T$4:$5:$6")})
     text = pl.col("t")
     date = pl.concat_str([text.str.extract(_DATE, part) for part in (1, 2, 3)], separator="-")
     clock = text.str.extract(_CLOCK, 1) + text.str.extract(_SECONDS, 1).fill_null(":00")
