@@ -30,7 +30,8 @@ ColumnsOption = Annotated[
     typer.Option(
         "--columns",
         metavar="ROLE=NAME,...",
-        help="Which column means what: time, input, output, session, lane, ids, hit, appended, written, status.",
+        help="Which column means what: time, input, output, session, lane, ids, hit, appended, written, status; "
+        "by place (input=2) where the first line names no columns.",
     ),
 ]
 TimeUnitOption = Annotated[
@@ -167,7 +168,7 @@ def import_(
         print(page_json(imported.workload, imported))
     else:
         screen = Screen.of(sys.stderr)
-        print("\n".join(import_summary(imported, out=str(out), width=screen.width)), file=sys.stderr)
+        print("\n".join(import_summary(imported, width=screen.width)), file=sys.stderr)
 
 
 @app.command(name="list")

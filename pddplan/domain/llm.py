@@ -8,7 +8,7 @@ Attention   what it keeps per sequence                      who has it
 GroupedAttention     K and V per KV head, all / window / chunk   MHA, GQA, MQA, sliding, chunked, block-sparse
 LatentAttention      one latent and one rope key per token       MLA, and MLA with a sparse indexer (DSA)
 CompressedAttention  one shared K=V entry per ``ratio`` tokens   CSA, HCA, and their window-only layers
-RecurrentMixer       a state that does not grow                  KDA, GDN, Lightning, Mamba, Mamba-2
+RecurrentMixer       a state that does not grow                  KDA, GDN, Lightning, Mamba, Mamba-2, convolution
 """
 
 from __future__ import annotations
@@ -140,6 +140,7 @@ class RecurrentKind(StrEnum):
     LIGHTNING = "lightning"
     MAMBA = "mamba"
     MAMBA2 = "mamba2"
+    CONV = "conv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,8 @@ class RecurrentMixer:
     """Linear attention or state-space layer: a state of ``heads * key_dim * value_dim`` values per sequence.
 
     For Mamba-2 ``heads`` are its heads, ``key_dim`` the state size and ``value_dim`` the head width,
-    ``key_heads`` its groups. For GDN ``key_heads`` are the (fewer) key heads.
+    ``key_heads`` its groups. For GDN ``key_heads`` are the (fewer) key heads. A gated short convolution (LFM2) keeps
+    the last ``key_dim`` inputs of each of its ``heads`` channels.
     """
 
     kind: RecurrentKind

@@ -177,12 +177,12 @@ def recurrent_parameters(mixer: RecurrentMixer, hidden: int) -> float:
 
     Formula:     KDA: q, k, v, out and decay and output gates; GDN: q, k, v, z, two scalars a head, out;
                  Lightning: q, k, v, gate, out; Mamba-2: x, z, B, C, dt, out; Mamba: x, z, (dt, B, C), A, out;
-                 each plus the short convolution
+                 each plus the short convolution; CONV: in and two gates, out, and a kernel per channel
     Parameters:  mixer; hidden d [values]
     Returns:     [values]
     Raises:      nothing
     Holds when:  projections are those of the published implementations.
-    References:  kimi-linear, gated-delta-net, minimax-01, mamba2, mamba
+    References:  kimi-linear, gated-delta-net, minimax-01, mamba2, mamba, lfm2
     """
     key, value = mixer.key_heads * mixer.key_dim, mixer.heads * mixer.value_dim
     conv = mixer.conv_channels * mixer.conv_kernel
@@ -196,6 +196,8 @@ def recurrent_parameters(mixer: RecurrentMixer, hidden: int) -> float:
         return float(hidden * (2 * key + 3 * value) + conv)
     if mixer.kind is RecurrentKind.MAMBA2:
         return float(hidden * (3 * value + 2 * key + mixer.heads) + conv)
+    if mixer.kind is RecurrentKind.CONV:
+        return float(hidden * 4 * value + value * (mixer.key_dim + 1))
     # Mamba: one state row per channel (heads = channels, value_dim = 1); gate_rank is the rank of dt
     rank = mixer.gate_rank or 0
     return float(hidden * 3 * value + value * (rank + 3 * mixer.key_dim) + rank * value + conv)

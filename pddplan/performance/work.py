@@ -25,6 +25,7 @@ FLOP_PER_PARAMETER = 2.0
 """One multiplication and one addition."""
 
 RECURRENT_FLOP_PER_STATE_VALUE = {
+    RecurrentKind.CONV: 2.0,  # one tap of the kernel
     # update (k v^T) and read (S q) cost 2 each; the delta rule also reads what it overwrites (S k)
     RecurrentKind.LIGHTNING: 4.0,
     RecurrentKind.MAMBA: 4.0,

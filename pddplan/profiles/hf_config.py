@@ -27,6 +27,7 @@ from pddplan.profiles.hf_quantization import kv_dtype_of, weight_formats_of
 from pddplan.profiles.hf_stacks import STACKS
 from pddplan.units import MILLION
 
+_GATED_TOWERS = ("gemma4", "glm4v", "pixtral")
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 """Where multimodal configs keep the language model."""
 INHERITED = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "vocab_size")
@@ -252,12 +253,19 @@ def _tower(config: Mapping[str, Any]) -> tuple[int, str | None]:
     layers = size("num_hidden_layers", "depth", "vt_num_hidden_layers", "layers")
     hidden = size("hidden_size", "embed_dim", "vt_hidden_size", "width")
     inner = size("intermediate_size", "vt_intermediate_size") or 4 * hidden
+    word = str(vision.get("model_type") or config.get("model_type"))
+    merger, outer = 0, size("out_hidden_size")
+    if "glm4v" in word and outer:
+        # its intermediate_size is that of the merger behind the layers: a projection and three gated matrices, on
+        # patches that were joined two by two in both directions
+        merger = outer * (3 * inner + outer + 4 * hidden)
+        inner = outer
     if not (layers and hidden):
         return 0, "the vision tower is left out: its config does not give layers and width"
-    # towers with SiLU (Qwen), and Gemma 4's, have gated feed-forwards
-    gated = vision.get("hidden_act") == "silu" or "gemma4" in str(vision.get("model_type"))
+    # towers with SiLU (Qwen), and these, have gated feed-forwards
+    gated = vision.get("hidden_act") == "silu" or any(name in word for name in _GATED_TOWERS)
     matrices = 3 if gated else 2
-    count = layers * (4 * hidden * hidden + matrices * hidden * inner)
+    count = layers * (4 * hidden * hidden + matrices * hidden * inner) + merger
     return count, f"the vision tower is counted as {count / MILLION:,.0f} million parameters, in bf16"
 
 

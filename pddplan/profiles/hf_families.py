@@ -19,7 +19,7 @@ class Family:
     full: str = "grouped"
     """Mixer of attention layers: grouped, latent or compressed."""
     linear: str | None = None
-    """Mixer of recurrent layers: kda, gdn, lightning, mamba or mamba2."""
+    """Mixer of recurrent layers: kda, gdn, lightning, mamba, mamba2 or conv."""
     pattern: str = "uniform"
     """Rule that gives each layer its kind where the file has no list of layer types."""
     gated: bool = True
@@ -34,6 +34,8 @@ class Family:
     """Experts have a width of their own (moe_intermediate_size); otherwise intermediate_size is theirs."""
     ffn_ratio: int | None = None
     """Feed-forward width over hidden width where the file gives none."""
+    both_halves: bool = False
+    """The feed-forward width is that of both halves of a gated one together (first Qwen)."""
     learned_positions: bool = False
     position_offset: int = 0
     shared_expert: str | None = None
@@ -135,6 +137,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "afmoe": Family(pattern="afmoe", kv_heads_default=True, gate="value"),
         "apertus": Family(gated=False, kv_heads_default=True),
+        "aquila": _LLAMA,
         "arcee": Family(gated=False, kv_heads_default=True),
         "arctic": Family(kv_heads_default=True, narrow_experts=False),
         "aria_text": Family(kv_heads_default=True, narrow_experts=False),
@@ -149,12 +152,14 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             defaults=_with(q_lora_rank=None),
         ),
         "bailing_moe": Family(kv_heads_default=True),
+        "bailing_moe_linear": Family(linear="lightning", pattern="group_tail", kv_heads_default=True),
         "bailing_moe_v2": Family(kv_heads_default=True),
         "bailing_moe_v2_5": _RING,
         "bamba": Family(linear="mamba2", pattern="attention_indices"),
         "bitnet": _LLAMA,
         "bloom": replace(_GPT, defaults=_with()),
         "chatglm": Family(qkv_bias=True),
+        "codegen": Family(gated=False, kv_heads_default=True, ffn_ratio=4),
         "cohere": Family(tied=True, kv_heads_default=True),
         "cohere2": Family(tied=True, kv_heads_default=True, pattern="every", defaults=_with(sliding_window_pattern=4)),
         "cohere2_moe": Family(tied=True, kv_heads_default=True, narrow_experts=False, pattern="listed"),
@@ -212,6 +217,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "jamba": Family(linear="mamba", pattern="jamba", narrow_experts=False),
         "kimi_k2": _MLA,
         "kimi_linear": _KIMI,
+        "lfm2": Family(linear="conv", pattern="attention_indices", tied=True),
+        "lfm2_moe": Family(linear="conv", pattern="listed", tied=True),
         "llama": _LLAMA,
         "llama4_text": _LLAMA4,
         "longcat_flash": replace(_MLA, pattern="shortcut"),
@@ -244,9 +251,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "olmo_hybrid": Family(linear="gdn", pattern="listed", kv_heads_default=True),
         "olmoe": Family(kv_heads_default=True, narrow_experts=False),
         "opt": replace(_GPT, learned_positions=True, position_offset=2, ffn_ratio=None),
+        "orion": _LLAMA,
+        "persimmon": Family(gated=False, qkv_bias=True, kv_heads_default=True),
         "phi": Family(gated=False, qkv_bias=True, kv_heads_default=True),
         "phi3": Family(kv_heads_default=True, pattern="all_window"),
         "phimoe": Family(pattern="all_window", narrow_experts=False),
+        "qwen": Family(qkv_bias=True, kv_heads_default=True, both_halves=True),
         "qwen2": _QWEN2,
         "qwen2_moe": replace(_QWEN2, shared_gate=True),
         "qwen3": _QWEN3,
@@ -276,6 +286,8 @@ SAME_AS: Mapping[str, str] = MappingProxyType(
         "deepseek_v2_5": "deepseek_v2",
         "emu3_text_model": "llama",
         "ernie4_5_moe_vl": "ernie4_5_moe",
+        "ernie4_5_vl_moe": "ernie4_5_moe",
+        "ernie4_5_vl_moe_text": "ernie4_5_moe",
         "gemma3": "gemma3_text",
         "gemma4": "gemma4_text",
         "gemma4_unified": "gemma4_text",
@@ -286,6 +298,8 @@ SAME_AS: Mapping[str, str] = MappingProxyType(
         "glm4v_moe_text": "glm4_moe",
         "hunyuan_dense": "hunyuan_v1_dense",
         "hunyuan_moe": "hunyuan_v1_moe",
+        "keye": "qwen3",
+        "keyevl1_5": "qwen3",
         "kimi_k25": "kimi_k2",
         "kimi_k3": "kimi_linear",
         "kimi_vl": "deepseek_v3",
@@ -295,6 +309,8 @@ SAME_AS: Mapping[str, str] = MappingProxyType(
         "mistral3": "mistral",
         "mistral_large4_text": "mistral_large4",
         "pixtral": "mistral",
+        "qwen2_5_omni": "qwen2",
+        "qwen2_5_omni_text": "qwen2",
         "qwen2_5_vl": "qwen2",
         "qwen2_5_vl_text": "qwen2",
         "qwen2_vl": "qwen2",

@@ -30,6 +30,7 @@ _SHARED_TOTAL = (
 """Keys that give the width of all shared experts together."""
 _SHARED_EACH = ("moe_shared_expert_intermediate_size",)
 _DENSE_WIDTH = (
+    "block_ff_dim",
     "dense_intermediate_size",
     "intermediate_size_mlp",
     "intermediate_size",
@@ -38,6 +39,9 @@ _DENSE_WIDTH = (
     "ffn_dim",
 )
 _STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", "moe_layer_frequency")
+
+
+MOST_MULTIPLE = 1000.0
 
 
 def feed_forwards(fields: Fields, family: Family, layers: int, *, hidden: int) -> list[FeedForward]:
@@ -98,9 +102,19 @@ def moe_block(fields: Fields, family: Family) -> MoeFeedForward:
 
 def dense_feed_forward(fields: Fields, family: Family, *, hidden: int) -> DenseFeedForward:
     """The dense feed-forward; GPT-style ones have biases."""
-    return DenseFeedForward(
-        width=_dense_width(fields, hidden, family), gated=family.gated, bias=not family.gated and family.qkv_bias
-    )
+    width = _adjusted(fields, _dense_width(fields, hidden, family))
+    if family.both_halves:
+        width = max(width // 2, 1)
+    return DenseFeedForward(width=width, gated=family.gated, bias=not family.gated and family.qkv_bias)
+
+
+def _adjusted(fields: Fields, width: int) -> int:
+    """LFM2 states the width of two matrices and takes two thirds of it for three, rounded up."""
+    if not fields.flag("block_auto_adjust_ff_dim"):
+        return width
+    step, multiplier = fields.count("block_multiple_of", default=1), fields.raw("block_ffn_dim_multiplier")
+    times = float(multiplier) if isinstance(multiplier, int | float) and 0 < multiplier < MOST_MULTIPLE else 1.0
+    return -(-int(times * (2 * width // 3)) // step) * step
 
 
 def sparse_layers(fields: Fields, layers: int) -> list[bool]:

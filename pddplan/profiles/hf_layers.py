@@ -25,7 +25,11 @@ _KIND_WORDS: Mapping[str, str] = {
     "mamba": "linear",
     "mamba2": "linear",
     "recurrent": "linear",
+    "conv": "linear",
 }
+
+
+_RECURRENT_KEYS = ("mamba_d_state", "ssm_state_size", "linear_num_key_heads", "linear_attn_config", "conv_L_cache")
 
 
 def layer_count(fields: Fields) -> int:
@@ -69,6 +73,8 @@ def mixers(fields: Fields, family: Family, layers: int, *, hidden: int) -> list[
     if family.full == "compressed":
         return list(compressed(fields, layers))
     kinds = layer_kinds(fields, family, layers)
+    if "linear" not in kinds:  # a class for hybrids, but this stack has none of these layers
+        fields.used.update(_RECURRENT_KEYS)
     owners = own_cache(fields, layers)
     found_indexers = indexers(fields, family, layers)
     build: dict[str, Callable[[bool, Indexer | None], Attention]] = {
@@ -236,9 +242,9 @@ def _jamba(fields: Fields, layers: int) -> list[str]:
 
 
 def _attention_indices(fields: Fields, layers: int) -> list[str]:
-    places = fields.sequence("attn_layer_indices")
+    places = fields.sequence("attn_layer_indices", "full_attn_idxs")
     if places is None:
-        fields.missing("attn_layer_indices", why="which layers are attention")
+        fields.missing("attn_layer_indices", "full_attn_idxs", "layer_types", why="which layers are attention")
         return ["linear"] * layers
     return ["full" if i in places else "linear" for i in range(layers)]
 

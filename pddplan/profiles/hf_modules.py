@@ -23,12 +23,14 @@ _NESTED_REPEAT = re.compile(r"\([^()]*[*+{][^()]*\)\s*[*+{]")
 """Patterns such as (a+)+ can take for ever; no checkpoint needs one."""
 
 PROBES: Mapping[str, tuple[str, ...]] = {
-    "attention": ("self_attn.q_proj", "self_attn.o_proj", "self_attn.q_b_proj", "self_attn.kv_b_proj"),
+    "attention": ("self_attn.q_proj", "self_attn.o_proj"),
     "dense": ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"),
     "shared_experts": ("mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj", "mlp.shared_experts.down_proj"),
     "experts": ("mlp.experts.0.gate_proj", "mlp.experts.0.up_proj", "mlp.experts.0.down_proj"),
 }
 """Module names below ``model.layers.N``."""
+LATENT_PROBES = ("self_attn.q_b_proj", "self_attn.kv_b_proj", "self_attn.o_proj")
+"""Of attention whose cache is a latent."""
 BESIDE_PROBES: Mapping[str, tuple[str, ...]] = {"experts": ("experts.0.gate_proj", "experts.0.down_proj")}
 """Where the experts stand beside a dense feed-forward, not inside it (Gemma 4)."""
 ROOTS = ("model.layers", "model.language_model.layers", "language_model.model.layers")
@@ -116,6 +118,8 @@ class Modules:
         if not (self.exact or self.regexes or self.globs):
             return 0.0
         probes = PROBES[part]
+        if part == "attention" and self.fields.data.get("kv_lora_rank"):
+            probes = LATENT_PROBES
         if part in BESIDE_PROBES and self.fields.data.get("enable_moe_block"):
             probes = BESIDE_PROBES[part]
         numbers = sorted({*range(0, layers, max(1, layers // 32)), layers - 1})

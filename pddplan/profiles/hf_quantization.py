@@ -24,6 +24,10 @@ from pddplan.profiles.hf_modules import (
 )
 from pddplan.units import BITS_PER_BYTE
 
+BNB_BLOCK, BNB_SCALES_BLOCK = 64, 256
+"""Values that share a scale in bitsandbytes, and scales that share one when they are quantised again."""
+BNB_BYTES = 0.5 + 4 / BNB_BLOCK
+BNB_TWICE_BYTES = 0.5 + (1 + 4 / BNB_SCALES_BLOCK) / BNB_BLOCK
 SCALE_BYTES = 2.0
 """Of a group of integer weights (a bf16 scale)."""
 
@@ -39,7 +43,7 @@ _PLAIN = {
 }
 _METHODS = (
     "fp8", "fbgemm_fp8", "mxfp4", "compressed-tensors", "modelopt", "modelopt_fp4", "awq", "gptq", "auto-round",
-    "bitsandbytes", "quark", "nvfp4", "mxfp8",
+    "bitsandbytes", "quark", "nvfp4", "mxfp8", "w8a8_fp8", "w8a8_int8", "blockwise_int8", "ptpc_fp8",
 )  # fmt: skip
 
 
@@ -132,11 +136,13 @@ def _quantised(fields: Fields) -> tuple[NumberFormat | None, list[str]]:
         return None, []
     method = _method(config)
     patterns = module_patterns(fields, config)
-    if method in ("fp8", "fbgemm_fp8", "mxfp8"):
+    if method in ("w8a8_int8", "blockwise_int8"):
+        return FORMATS["int8"], patterns
+    if method in ("fp8", "fbgemm_fp8", "mxfp8", "w8a8_fp8", "ptpc_fp8"):
         return FORMATS["fp8"], patterns
     if method == "mxfp4":
         return FORMATS["mxfp4"], patterns
-    if method in ("nvfp4", "modelopt_fp4"):
+    if method in ("nvfp4", "modelopt_fp4", "petit_nvfp4"):
         return FORMATS["fp4"], patterns
     if method == "modelopt":
         return _modelopt(fields, config), patterns
@@ -146,7 +152,8 @@ def _quantised(fields: Fields) -> tuple[NumberFormat | None, list[str]]:
         return _integers(fields, _small(config.get("bits"), 4), _small(config.get("group_size"), 128), True), patterns
     if method == "bitsandbytes":
         if config.get("load_in_4bit"):
-            return _integers(fields, 4, 64, True), patterns
+            twice = config.get("bnb_4bit_use_double_quant") is True
+            return NumberFormat("int4", BNB_TWICE_BYTES if twice else BNB_BYTES, "bf16"), patterns
         return NumberFormat("int8", 1.0, "int8"), patterns
     if method == "quark":
         return _quark(fields, config), patterns
@@ -299,4 +306,7 @@ def _small(value: Any, default: int) -> int:
 def _head_stays(fields: Fields) -> bool:
     """Engines never convert the head in these methods, whether it is listed or not."""
     method = _method(fields.mapping("quantization_config"))
-    return method in ("fp8", "fbgemm_fp8", "mxfp4", "awq", "gptq", "auto-round", "bitsandbytes")
+    return method in (
+        "fp8", "fbgemm_fp8", "w8a8_fp8", "ptpc_fp8", "w8a8_int8", "blockwise_int8", "mxfp4", "awq", "gptq",
+        "auto-round", "bitsandbytes",
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from pddplan.profiles.hf_fields import Fields
 MAMBA_DT_DIVISOR = 16
 """Mamba's dt rank, where left to the class: hidden / 16, rounded up."""
 
+BF16_BYTES = 2.0
 _BYTES = {"float32": 4.0, "fp32": 4.0, "float16": 2.0, "bfloat16": 2.0, "bf16": 2.0}
 
 
@@ -21,7 +22,7 @@ def recurrent(fields: Fields, family: Family, *, hidden: int) -> RecurrentMixer:
         return _kda(fields, family)
     if family.linear == "gdn":
         return _gdn(fields)
-    build = {"lightning": _lightning, "mamba": _mamba, "mamba2": _mamba2}[family.linear or "mamba2"]
+    build = {"conv": _conv, "lightning": _lightning, "mamba": _mamba, "mamba2": _mamba2}[family.linear or "mamba2"]
     return build(fields, hidden)
 
 
@@ -85,6 +86,18 @@ def _lightning(fields: Fields, hidden: int) -> RecurrentMixer:
         key_dim=width,
         value_dim=width,
         key_heads=fields.count("num_kv_heads_for_linear_attn", default=heads),
+    )
+
+
+def _conv(fields: Fields, hidden: int) -> RecurrentMixer:
+    """Gated short convolution: the state are the inputs that its kernel still needs."""
+    return RecurrentMixer(
+        kind=RecurrentKind.CONV,
+        heads=fields.count("conv_dim", default=hidden),
+        key_dim=fields.count("conv_L_cache", least=2) - 1,
+        value_dim=1,
+        key_heads=1,
+        state_bytes_per_value=BF16_BYTES,
     )
 
 

@@ -9,13 +9,12 @@ from typing import Any, TypeAlias
 from pddplan.domain.llm import Attention, DenseFeedForward, FeedForward, GroupedAttention
 from pddplan.profiles.hf_attention import grouped_attention, head_width, latent
 from pddplan.profiles.hf_families import Family
-from pddplan.profiles.hf_feed_forward import dense_feed_forward, moe_block
+from pddplan.profiles.hf_feed_forward import MOST_MULTIPLE, dense_feed_forward, moe_block
 from pddplan.profiles.hf_fields import Fields
 from pddplan.profiles.hf_layers import block_words
 from pddplan.profiles.hf_recurrent import recurrent
 from pddplan.profiles.yaml_source import kind_of
 
-MOST_MULTIPLE = 1000.0
 GATED_WIDTH_STEP = 256
 """Widths that are given as a multiple m of the hidden width are 2/3 m of it, rounded up to this."""
 

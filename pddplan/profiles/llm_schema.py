@@ -120,14 +120,14 @@ class CompressedBody(Strict):
 class RecurrentBody(Strict):
     """Linear attention or state-space layer with a state of fixed size."""
 
-    kind: Literal["kda", "gdn", "lightning", "mamba", "mamba2"]
-    """kda, gdn, lightning, mamba, mamba2: linear attention or state-space layer with a state of fixed size."""
+    kind: Literal["kda", "gdn", "lightning", "mamba", "mamba2", "conv"]
+    """kda, gdn, lightning, mamba, mamba2, conv: linear attention or state-space layer with a state of fixed size."""
     heads: Count
-    """Heads (value heads for gdn; channels for mamba)."""
+    """Heads (value heads for gdn; channels for mamba and conv)."""
     key_dim: Count
-    """Width of keys, or state size."""
+    """Width of keys, or state size (inputs kept per channel for conv)."""
     value_dim: Count
-    """Width of values, or head width; 1 for mamba."""
+    """Width of values, or head width; 1 for mamba and conv."""
     key_heads: Count
     """Key heads (groups for mamba2)."""
     conv_kernel: CountOrZero = 0

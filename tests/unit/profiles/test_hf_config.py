@@ -340,7 +340,7 @@ def test_an_ignored_gate_is_not_the_gate_projection() -> None:
     [
         ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4", 0.5 + 2 / 128),
         ({"quant_method": "gptq", "bits": 8, "group_size": -1}, "int8", 1 + 2 / 128),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4", 0.5 + 2 / 64),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4", 0.5625),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8", 1.0),
         ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4"}}}, "mxfp4", 0.53125),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8", 1.0),

@@ -7,14 +7,21 @@ from typing import Any
 import pytest
 
 from pddplan.performance.kv import kv_size
-from pddplan.performance.parameters import active_parameters, parameters, total_parameters
+from pddplan.performance.parameters import active_parameters, parameters, total_parameters, weight_bytes
 from pddplan.profiles.hf_config import config_to_llm
 
 B = 1e9
 
 
 def sizes(
-    model_type: str, hidden: int, ffn: int, layers: int, heads: int, kv_heads: int | None, vocab: int, **more: Any
+    model_type: str,
+    hidden: int,
+    ffn: int | None,
+    layers: int,
+    heads: int,
+    kv_heads: int | None,
+    vocab: int,
+    **more: Any,
 ) -> dict[str, Any]:
     base = {
         "model_type": model_type,
@@ -411,6 +418,58 @@ CLOSE: dict[str, tuple[dict[str, Any], float, float | None]] = {
         321 * B,
         38 * B,
     ),
+    "qwen-7b": (  # the width of both halves of the feed-forward together
+        sizes("qwen", 4096, 22016, 32, 32, None, 151936, kv_channels=128, no_bias=True, **UNTIED), 7.72 * B, None
+    ),
+    "granite-4.0-micro": (  # of the hybrid class, without a recurrent layer
+        sizes(
+            "granitemoehybrid", 2560, 8192, 40, 40, 8, 100352, shared_intermediate_size=8192, num_local_experts=0,
+            num_experts_per_tok=0, layer_types=["attention"] * 40, mamba_d_state=256, mamba_n_heads=128, mamba_d_conv=4,
+            mamba_expand=2, mamba_n_groups=1, **TIED,
+        ), 3.40 * B, None,
+    ),
+    "lfm2-1.2b": (
+        sizes(
+            "lfm2", 2048, None, 16, 32, 8, 65536, block_ff_dim=12288, block_auto_adjust_ff_dim=True,
+            block_ffn_dim_multiplier=1.0, block_multiple_of=256, conv_L_cache=3, conv_dim=2048,
+            full_attn_idxs=[2, 5, 8, 10, 12, 14],
+        ), 1.17 * B, None,
+    ),
+    "lfm2-8b-a1b": (
+        sizes(
+            "lfm2_moe", 2048, 7168, 24, 32, 8, 65536, moe_intermediate_size=1792, num_experts=32, num_experts_per_tok=4,
+            num_dense_layers=2, conv_L_cache=3,
+            layer_types=["full_attention" if i in (2, 6, 10, 14, 18, 21) else "conv" for i in range(24)],
+        ), 8.34 * B, 1.5 * B,
+    ),
+    "ring-mini-linear": (
+        sizes(
+            "bailing_moe_linear", 2048, 5120, 20, 16, 4, 157184, moe_intermediate_size=512, num_experts=256,
+            num_experts_per_tok=8, num_shared_experts=1, first_k_dense_replace=1, layer_group_size=5, head_dim=128,
+            **UNTIED,
+        ), 16.4 * B, 1.6 * B,
+    ),
+    "persimmon-8b": (sizes("persimmon", 4096, 16384, 36, 64, None, 262144, **UNTIED), 9.4 * B, None),
+    "codegen-16b": (
+        {"model_type": "codegen", "n_embd": 6144, "n_layer": 34, "n_head": 24, "n_inner": None, "vocab_size": 51200,
+         "torch_dtype": "float16", "n_positions": 2048, **UNTIED}, 16.1 * B, None,
+    ),
+    "ministral-3-3b": (  # with its gated tower
+        {
+            "model_type": "mistral3", "tie_word_embeddings": True, "dtype": "bfloat16",
+            "text_config": sizes("ministral3", 3072, 9216, 26, 32, 8, 131072, head_dim=128, **TIED),
+            "vision_config": {"model_type": "pixtral", "hidden_size": 1024, "intermediate_size": 4096,
+                              "num_hidden_layers": 24},
+        }, 3.85 * B, None,
+    ),
+    "glm-4.1v-9b": (  # the intermediate size of its tower is that of the merger
+        {
+            "model_type": "glm4v",
+            "text_config": sizes("glm4v_text", 4096, 13696, 40, 32, 2, 151552, attention_bias=True, **UNTIED),
+            "vision_config": {"model_type": "glm4v", "depth": 24, "hidden_size": 1536, "intermediate_size": 13696,
+                              "out_hidden_size": 4096},
+        }, 10.3 * B, None,
+    ),
     "mpt-30b": (
         {"model_type": "mpt", "d_model": 7168, "n_layers": 48, "n_heads": 64, "vocab_size": 50432,
          "expansion_ratio": 4, "max_seq_len": 8192},
@@ -463,6 +522,9 @@ def test_parameter_count_is_within_two_percent_of_the_published_one(name: str) -
         ("grok-2", 2 * 64 * 8 * 128 * 2, 0),
         ("falcon-mamba-7b", 0, 64 * (8192 * 16 * 4 + 8192 * 3 * 2)),
         ("falcon-h1-34b", 2 * 72 * 4 * 128 * 2, 72 * (4096 * 256 * 4 + (4096 + 2 * 2 * 256) * 3 * 2)),
+        ("lfm2-1.2b", 2 * 6 * 8 * 64 * 2, 10 * 2048 * 2 * 2),
+        ("granite-4.0-micro", 2 * 40 * 8 * 64 * 2, 0),
+        ("ring-mini-linear", 2 * 4 * 4 * 128 * 2, 16 * 16 * 128 * 128 * 4),
         ("exaone-4-32b", 2 * 16 * 8 * 128 * 2, 2 * 48 * 8 * 128 * 2 * 4096),
     ],
 )
@@ -471,3 +533,26 @@ def test_cache_of_public_models(name: str, growing_bytes: float, fixed_bytes: fl
     size = kv_size(config_to_llm(config, source="config.json", model_id=name).llm, "bf16")
     assert size.growing_bytes_per_token == growing_bytes
     assert size.fixed_bytes == fixed_bytes
+
+
+LLAMA_70B = sizes("llama", 8192, 28672, 80, 64, 8, 128256, **UNTIED)
+LLAMA_405B = sizes("llama", 16384, 53248, 126, 128, 8, 128256, **UNTIED)
+BNB = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+QKVO = [f"model.layers.{n}.self_attn.{part}_proj" for n in range(126) for part in "qkvo"]
+
+
+@pytest.mark.parametrize(
+    ("config", "quantization", "gigabytes"),
+    [
+        (LLAMA_70B, BNB | {"bnb_4bit_use_double_quant": True}, 39.5),
+        (LLAMA_70B, BNB, 42.7),
+        (LLAMA_70B, {"quant_method": "w8a8_fp8"}, 72.7),
+        (LLAMA_70B, {"quant_method": "w8a8_int8"}, 72.7),
+        (LLAMA_70B, {"quant_method": "ptpc_fp8"}, 72.7),
+        # attention stays in bf16 as a whole, each of its four projections listed
+        (LLAMA_405B, {"quant_method": "fbgemm_fp8", "modules_to_not_convert": [*QKVO, "lm_head"]}, 405.9 + 71.9 + 4.2),
+    ],
+)
+def test_bytes_of_quantised_checkpoints(config: dict[str, Any], quantization: dict[str, Any], gigabytes: float) -> None:
+    llm = config_to_llm({**config, "quantization_config": quantization}, source="config.json", model_id="m").llm
+    assert weight_bytes(llm).resident == pytest.approx(gigabytes * 1e9, rel=0.005)
