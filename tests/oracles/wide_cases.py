@@ -94,9 +94,8 @@ def drawn_wider(seed: int) -> Case:
         workload = replace(workload, promises=replace(workload.promises, e2e_p90_s=longest_s))
     places = dict(sites.sites)
     for site_id, site in places.items():
-        held = {
-            name: replace(chip, owned_chips=draw.choice([0, 0, 0, 8, 24])) for name, chip in sorted(site.chips.items())
-        }
+        owned = [0, 0, 0, 8, 24] if objective.kind != "bcr" else [0]  # a fleet that costs nothing has no ratio
+        held = {name: replace(chip, owned_chips=draw.choice(owned)) for name, chip in sorted(site.chips.items())}
         held = {
             name: replace(chip, owned_chips=min(chip.owned_chips, chip.max_chips or chip.owned_chips))
             for name, chip in held.items()
