@@ -11,6 +11,7 @@ from pddplan.domain.plan import Plan, Pool
 from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.mending import judged
 from pddplan.optimize.points import Points
+from pddplan.optimize.search import BEST_FOUND
 from pddplan.optimize.settle import UNPROVEN, Found
 from pddplan.optimize.solver import solver_name
 
@@ -63,5 +64,5 @@ def as_found(points: Points, plan: Plan, *, topology: str) -> Found | None:
     if candidate is None or not Judge(points).within_limits(candidate):
         return None
     own = judged(points, candidate, topology=topology)
-    report = SolverReport(solver_name(), "settled", UNPROVEN, 0.0)
+    report = SolverReport(solver_name(), BEST_FOUND, UNPROVEN, 0.0)
     return Found(replace(own.outcome, solver=report), points, candidate) if own.short <= 0 else None

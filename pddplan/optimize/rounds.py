@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pddplan.domain.plan import Plan
@@ -16,10 +16,11 @@ from pddplan.optimize.known import as_found, known_ids
 from pddplan.optimize.no_plan import impossible
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
-from pddplan.optimize.search import INTERRUPTED
+from pddplan.optimize.search import BEST_FOUND, INTERRUPTED
 from pddplan.optimize.settle import (
     LEAST_TIME_S,
     NONE_FOUND,
+    UNPROVEN,
     Found,
     NothingFound,
     better,
@@ -194,12 +195,12 @@ def _path_count(question: _Question, name: str, points: Points) -> int:
 
 def _as_known(known: Found, found: Found | NothingFound, objective: Objective) -> Found:
     """A plan known before, with what the search of more candidates proved about it."""
-    status, gap = "settled", 1.0  # nothing is proven about candidates that no search has finished with
+    status, gap = BEST_FOUND, UNPROVEN  # nothing is proven about candidates that no search has finished with
     if isinstance(found, Found) and found.outcome.solver is not None:
         status, value = found.outcome.solver.status, value_of(found.outcome, objective)
         bound = value + found.outcome.solver.gap * abs(value)
         reached = value_of(known.outcome, objective)
-        gap = max((bound - reached) / abs(reached), 0.0) if reached else 1.0
+        gap = max((bound - reached) / abs(reached), 0.0) if reached else UNPROVEN
     return _reporting(known, status=status, gap=gap)
 
 
@@ -214,15 +215,15 @@ def _reporting(found: Found, **changes: Any) -> Found:
 def _over_all_shapes(question: _Question, points: Points, found: Found | NothingFound) -> Found | NothingFound:
     """Bound what any shapes could give, search those that would give it, and say what was proven over which shapes."""
     objective, limits = question.objective, question.limits
-    cut = points.cut
-    searched = {pool.id for pool in points.pools}
     every = None
     if limits.prove_shapes and len(points.considered) > len(points.pools) and not _interrupted(found):
         every = _every_shape(question, points, found)
-    over_all = _gap(found) if len(points.considered) == len(points.pools) else None
+    searched = _Searched(objective)
+    searched.add(points, found)
+    outside: float | None = -math.inf if len(points.considered) == len(points.pools) else None
     if every is not None:
-        every.leave_out(frozenset(searched))
-        proof, score = _gap(found), math.inf  # of the shapes searched, and of all others
+        every.leave_out(searched.pools)
+        score = math.inf  # of all other shapes
         # the first look is at the plain program
         for look in range(1 + min(MOST_LOOKS, max(limits.max_nodes // NODES_PER_LOOK, 1))):
             if isinstance(found, Found):
@@ -230,11 +231,10 @@ def _over_all_shapes(question: _Question, points: Points, found: Found | Nothing
             bound = every.bound(time_limit_s=SHARE_FOR_SHAPES * question.left_s())
             if bound is None:
                 break
-            score = min(score, bound.score)  # what is left out or learnt only takes plans away
-            outside = _ahead(found, score, objective)
-            over_all = None if outside is None or proof is None else max(outside, proof)
+            outside = score = min(score, bound.score)  # what is left out or learnt only takes plans away
+            ahead = _ahead(found, score, objective)
             enough = limits.gap if look < PATIENT_LOOKS else max(limits.gap, limits.acceptable_gap)
-            if (outside is not None and outside <= enough) or question.left_s() < LEAST_TIME_S:
+            if (ahead is not None and ahead <= enough) or question.left_s() < LEAST_TIME_S:
                 break
             if every.tighten(bound):
                 continue
@@ -243,21 +243,81 @@ def _over_all_shapes(question: _Question, points: Points, found: Found | Nothing
             if wider is None or math.isfinite(wider.bound):
                 break
             found = question.best(wider, found if isinstance(found, Found) else None)
-            proof = _worse(proof, _gap(found))
-            searched |= bound.pools
+            searched.add(wider, found)
             every.leave_out(bound.pools | mine)
             if _interrupted(found):
                 break
     if isinstance(found, NothingFound):
         return _nothing_at_all(question, points, found)
-    status = {"status": "time limit"} if cut else {}
+    found = _once_more(question, searched, found)
+    inside = searched.ahead(found)
+    over_all = None
+    if outside is not None and inside is not None:
+        over_all = max(_ahead(found, outside, objective) or 0.0, inside)
+    changes: dict[str, Any] = {} if inside is None else {"gap": inside}
+    if points.cut:
+        changes["status"] = "time limit"
+    elif inside is not None and inside > max(limits.gap, limits.acceptable_gap) and _status(found) == "optimal":
+        changes["status"] = BEST_FOUND
     return _reporting(
         found,
-        **status,
-        shapes_searched=len(searched),
+        **changes,
+        shapes_searched=len(searched.pools),
         shapes_possible=len(points.considered),
         gap_over_all=over_all,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchedSet:
+    """Shapes that were searched, the score that no plan of them exceeds, and that of the best plan known then."""
+
+    pools: frozenset[str]
+    score: float
+    reached: float
+
+
+@dataclass(slots=True)
+class _Searched:
+    """Sets of shapes that were searched, and the score that no plan of each exceeds: held against the last plan."""
+
+    objective: Objective
+    sets: list[_SearchedSet] = field(default_factory=list)
+
+    @property
+    def pools(self) -> frozenset[str]:
+        return frozenset().union(*(own.pools for own in self.sets))
+
+    def add(self, points: Points, found: Found | NothingFound) -> None:
+        """A set with what its search proved; nothing is known of one without a plan."""
+        pools, reached = frozenset(pool.id for pool in points.pools), -math.inf
+        gap = _gap(found)
+        if isinstance(found, Found):
+            reached = value_of(found.outcome, self.objective)
+        self.sets.append(_SearchedSet(pools, -math.inf if gap is None else reached + gap * abs(reached), reached))
+
+    def ahead(self, found: Found | NothingFound) -> float | None:
+        """How far plans of the sets may still be better than a plan, as a fraction."""
+        return _ahead(found, max(own.score for own in self.sets), self.objective)
+
+
+def _once_more(question: _Question, searched: _Searched, found: Found) -> Found:
+    """Search sets again whose plans might still be better, where a better plan to start from was found since."""
+    objective, enough = question.objective, max(question.limits.gap, question.limits.acceptable_gap)
+    for at, own in enumerate(searched.sets):
+        reached = value_of(found.outcome, objective)
+        open_gap = (_ahead(found, own.score, objective) or 0.0) > enough
+        if not open_gap or reached <= own.reached or _interrupted(found) or question.left_s() < LEAST_TIME_S:
+            continue
+        again = question.points(only=own.pools | {pool.id for pool in found.outcome.plan.pools})
+        if again is None or math.isfinite(again.bound):
+            continue
+        latest = question.best(again, found)
+        if isinstance(latest, Found):
+            found, reached = latest, value_of(latest.outcome, objective)
+            score = reached + (_gap(latest) or 0.0) * abs(reached)
+            searched.sets[at] = replace(own, score=min(own.score, score), reached=reached)
+    return found
 
 
 def _nothing_at_all(question: _Question, points: Points, found: NothingFound) -> NothingFound:
@@ -291,10 +351,6 @@ def _gap(found: Found | NothingFound) -> float | None:
     return found.outcome.solver.gap if isinstance(found, Found) and found.outcome.solver is not None else None
 
 
-def _worse(one: float | None, other: float | None) -> float | None:
-    return max(one, other) if one is not None and other is not None else other
-
-
 def _ahead(found: Found | NothingFound, score: float, objective: Objective) -> float | None:
     """How far a score lies above that of the plan found, as a fraction; None without a plan."""
     if isinstance(found, NothingFound):
@@ -304,4 +360,8 @@ def _ahead(found: Found | NothingFound, score: float, objective: Objective) -> f
 
 
 def _interrupted(found: Found | NothingFound) -> bool:
-    return isinstance(found, Found) and found.outcome.solver is not None and found.outcome.solver.status == INTERRUPTED
+    return _status(found) == INTERRUPTED
+
+
+def _status(found: Found | NothingFound) -> str | None:
+    return found.outcome.solver.status if isinstance(found, Found) and found.outcome.solver is not None else None

@@ -31,6 +31,10 @@ from pddplan.optimize.starts import MOST_STARTS, single_path_plans, spread_plan
 
 INTERRUPTED = "interrupted"
 """Status of a search that Ctrl-C ended."""
+BEST_FOUND = "best found"
+"""Status of a plan that is not proven as close as was asked, although the search came to its end."""
+MOST_RUNNERS_UP = 8
+"""Candidates that a search keeps beside its best one."""
 _DINKELBACH_STEPS = 12
 _NODES_PER_REPAIR = 5
 """Repairing costs more than a node: after the first nodes only every so many."""
@@ -69,6 +73,8 @@ class Search:
     """Plans known beforehand (of another round, or the user's own): judged first."""
     best: Candidate | None = None
     best_score: float = -math.inf
+    runners_up: list[Candidate] = field(default_factory=list)
+    """The best of the other candidates that keep every promise under this mix: its own mix may suit one better."""
     solver: str = "HiGHS"
     judge: Judge = field(init=False)
     _nodes: int = 0
@@ -314,10 +320,15 @@ class Search:
             self._accept_if_feasible(smaller_fleet(self.judge, fixed))
 
     def _accept(self, candidate: Candidate, levels: Levels) -> None:
-        score = self.score(candidate)
+        score, candidate = self.score(candidate), replace(candidate, levels=levels)
+        beaten = candidate if score <= self.best_score else self.best
         if score > self.best_score:
-            self.best, self.best_score = replace(candidate, levels=levels), score
+            self.best, self.best_score = candidate, score
             self._improved_at = self._nodes
+        if beaten is not None:
+            self.runners_up.append(beaten)
+        if len(self.runners_up) > 2 * MOST_RUNNERS_UP:
+            self.runners_up = sorted(self.runners_up, key=self.score, reverse=True)[:MOST_RUNNERS_UP]
 
     def _accept_if_feasible(self, candidate: Candidate) -> bool:
         if not self.judge.within_limits(candidate):

@@ -21,7 +21,7 @@ from pddplan.optimize.no_plan import impossible
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.repair import smaller_fleet
-from pddplan.optimize.search import INTERRUPTED, Search, SearchResult
+from pddplan.optimize.search import BEST_FOUND, INTERRUPTED, MOST_RUNNERS_UP, Search, SearchResult
 from pddplan.optimize.solver import solver_name
 from pddplan.optimize.splits import split_plans
 from pddplan.optimize.starts import MOST_STARTS
@@ -129,7 +129,7 @@ class _Settling:
             judge = Judge(points)
             own = judged(points, tidied(judge, smaller_fleet(judge, result.best)), topology=self.topology)
             settles = own.short <= 0
-            kept = self._kept(points, own)
+            kept = self._kept(points, own, search)
             if kept is not None and kept.short <= 0:
                 if kept is not own:  # looked at in passing until now
                     kept = judged(points, kept.candidate, topology=self.topology)
@@ -145,12 +145,23 @@ class _Settling:
             points, start = sized(updated, limits=limits), (basis.candidate,)
         return best if best is not None else NothingFound(proven=False, why=NONE_FOUND)
 
-    def _kept(self, points: Points, own: Judged) -> Judged | None:
-        """A plan as found where it keeps its promises, at the most it may serve; else mended; None in vain."""
+    def _kept(self, points: Points, own: Judged, search: Search) -> Judged | None:
+        """A plan as found where it keeps its promises, at the most it may serve; else mended; None in vain.
+
+        One that the search liked less may be better than a mended one: it keeps its promises under its own mix as well.
+        """
         if own.short <= 0:
             return stretched(points, own, topology=self.topology, deadline=self.deadline)
         deadline = max(self.deadline, time.perf_counter() + LEAST_TIME_S)
-        return mended(points, own, topology=self.topology, deadline=deadline)
+        kept = mended(points, own, topology=self.topology, deadline=deadline)
+        score = search.score(kept.candidate) if kept is not None else -math.inf
+        for candidate in sorted(search.runners_up, key=search.score, reverse=True)[:MOST_RUNNERS_UP]:
+            if search.score(candidate) <= score or time.perf_counter() > deadline:
+                break
+            other = judged(points, smaller_fleet(search.judge, candidate), topology=self.topology)
+            if other.short <= 0:
+                return stretched(points, other, topology=self.topology, deadline=self.deadline)
+        return kept
 
     def parted(self, points: Points, known: Found | NothingFound) -> Found | NothingFound:
         """Search again from fleets that part the traffic: the best plan of these and of what is known."""
@@ -187,7 +198,7 @@ class _Settling:
         if report is not None and isinstance(known, Found):
             value, reached = value_of(known.outcome, self.objective), value_of(kept.outcome, self.objective)
             gap = max((value + report.gap * abs(value) - reached) / abs(reached), 0.0) if reached else UNPROVEN
-        report = SolverReport(solver_name(), "settled", gap, round(time.perf_counter() - self.started, 3))
+        report = SolverReport(solver_name(), BEST_FOUND, gap, round(time.perf_counter() - self.started, 3))
         return Found(replace(kept.outcome, solver=report), points, _levelled(points, kept.candidate))
 
     def _ahead(self, outcome: Outcome, best: Found | NothingFound) -> bool:
@@ -232,7 +243,7 @@ def _found(points: Points, kept: Judged, search: Search, result: SearchResult, *
         bound = points.bound
     gap = max((bound - score) / abs(score), 0.0) if score else result.gap
     if status == "optimal" and gap > max(search.gap, search.acceptable_gap) and math.isinf(points.bound):
-        status = "settled"  # the proof was of a plan that kept its promises under another mix only
+        status = BEST_FOUND  # the proof was of a plan that kept its promises under another mix only
     report = SolverReport(result.solver, status, gap, round(seconds, 3))
     return Found(replace(kept.outcome, solver=report), points, _levelled(points, kept.candidate))
 
