@@ -65,6 +65,16 @@ TpotOption = Annotated[
 LinkOption = Annotated[
     float | None, typer.Option("--link", callback=positive, help="Take this tier of every line [Gbit/s].")
 ]
+TopologyOption = Annotated[
+    str | None,
+    typer.Option("--topology", "-t", help="Paths that may be used; without it pdd, or any without lines."),
+]
+SecondsOption = Annotated[
+    float, typer.Option("--time-limit", callback=positive, help="Seconds per plan: the best found until then counts.")
+]
+DrawingOption = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write a page with drawings (SVG).")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON to standard output, and nothing else there.")]
 CsvOption = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Also write a CSV file ('-' = stdout).")]
 ProfilesOption = Annotated[

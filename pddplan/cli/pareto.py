@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,14 +26,9 @@ def pareto(
         str, typer.Option("--y", help="What to get: ttft-p50, ttft-p90, ttft-p99, tpot, e2e-p50, e2e-p90, e2e-p99.")
     ] = "ttft-p99",
     points: Annotated[int, typer.Option("--points", help="Promises to size for between loosest and tightest.")] = 8,
-    topology: Annotated[
-        str | None,
-        typer.Option("--topology", "-t", help="Paths that may be used; without it pdd, or any without lines."),
-    ] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", callback=options.positive, help="Seconds per plan.")
-    ] = 5.0,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also draw the front, as a page.")] = None,
+    topology: options.TopologyOption = None,
+    time_limit: options.SecondsOption = 5.0,
+    html: options.DrawingOption = None,
 ) -> None:
     """Print plans of which none is better than another in both cost and latency; the other promises hold for all."""
     from pddplan.optimize import Limits

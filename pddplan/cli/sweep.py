@@ -44,12 +44,7 @@ def sweep(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the rows that an earlier, stopped run left in FILE.")
     ] = False,
-    topology: Annotated[
-        str | None,
-        typer.Option(
-            "--topology", "-t", help="Topology, where it does not vary; without it pdd, or any without lines."
-        ),
-    ] = None,
+    topology: options.TopologyOption = None,
     objective: Annotated[
         str, typer.Option("--objective", help="cost: least money for the whole rate. bcr: choose the rate too.")
     ] = "cost",
@@ -60,12 +55,8 @@ def sweep(
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="ADDRESS", help="Existing Dask or Ray cluster (default: local).")
     ] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", callback=options.positive, help="Seconds per question.")
-    ] = 10.0,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Also draw the figures over what varies, as a page.")
-    ] = None,
+    time_limit: options.SecondsOption = 10.0,
+    html: options.DrawingOption = None,
 ) -> None:
     """Size the workload for every combination of values; one tidy row each. A point without a plan is a row too."""
     from pddplan.optimize import Limits

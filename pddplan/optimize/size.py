@@ -13,7 +13,6 @@ from pddplan.optimize.changes import Nearness, nearest
 from pddplan.optimize.every_shape import nothing_better
 from pddplan.optimize.limits_used import limits_used
 from pddplan.optimize.objective import Limits, Objective, check_rate
-from pddplan.optimize.relaxation import infeasible
 from pddplan.optimize.rounds import Found, search_plans
 from pddplan.optimize.search import INTERRUPTED
 from pddplan.optimize.settle import value_of
@@ -91,6 +90,8 @@ def find(
         raise SolverError(found.why, fix="raise --time-limit, or allow fewer kinds of chips, or one topology at a time")
     if not relax:
         raise InfeasibleError(found.why)
+    from pddplan.optimize.relaxation import infeasible  # most questions have a plan
+
     raise infeasible(found, problem, chosen, objective=objective, limits=limits, shapes=shapes)
 
 
