@@ -51,6 +51,17 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
+class WholeSentences(TyperGroup):
+    """A group whose help shows the first paragraph about each command, not the part of it that fits into a line."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, " ".join((found.help or "").split("\n\n")[0].split())) for name, found in commands if found]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
 class LazyGroup(TyperGroup):
     """A group that knows the names and summaries of its commands without importing them."""
 
@@ -87,6 +98,7 @@ def load_command(name: str, entry: Entry) -> Any:
     own = [c for c in registered if str(c.name or getattr(c.callback, "__name__", "")).replace("_", "-") == name]
     if len(registered) == 1 and own:
         return typer.main.get_command(found)
+    found.info.cls = WholeSentences
     group = typer.main.get_group(found)
     group.name = name
     if not group.help:

@@ -66,7 +66,7 @@ def calibrate(
     elif str(out) != "-":
         typer.echo(calibration_text(found))
         if out is not None:
-            typer.echo(f"\nwrote {out}; use it with: pddplan size --stack {out}")
+            typer.echo(f"\nuse it with: pddplan size --stack {out}")
         else:
             typer.echo("\nhint: --out FILE writes these numbers as a profile")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ OUTPUT_FLAGS = frozenset({"--out", "--csv", "--xlsx", "--html"})
 
 
 class WritingCommand(TyperCommand):
-    """A command that says at once when what it is to write cannot be written."""
+    """A command that says at once when what it is to write cannot be written, and in the end what it wrote."""
 
     def invoke(self, ctx: Any) -> Any:
-        from pddplan.files import STANDARD_STREAM, is_standard_output
+        from pddplan.files import STANDARD_STREAM, is_replaced, is_standard_output
 
         flags = {str(param.name): min(OUTPUT_FLAGS.intersection(param.opts), default="") for param in self.params}
         written = {name: value for name, value in ctx.params.items() if flags.get(name) and value is not None}
@@ -31,7 +32,11 @@ class WritingCommand(TyperCommand):
             )
         read = [value for name, value in ctx.params.items() if name not in written]
         check_outputs({flags[name]: str(value) for name, value in written.items()}, read=list(_texts(read)))
-        return super().invoke(ctx)
+        done = super().invoke(ctx)
+        said = [str(value) for value in written.values() if is_replaced(value)]
+        if said:
+            print(f"wrote {', '.join(said)}", file=sys.stderr)
+        return done
 
 
 def check_outputs(written: Mapping[str, str], *, read: list[str]) -> None:

@@ -98,7 +98,7 @@ def copy(
         text = read_text(lookup.find(lookup.Kind.SITES, sites), limit=MAX_FILE_BYTES)
     write_atomically(out, text)
     if not is_standard_output(out):
-        print(f"wrote {out}; change it, then: pddplan validate {out}; pddplan size --sites {out}", file=sys.stderr)
+        print(f"change it, then: pddplan validate {out}; pddplan size --sites {out}", file=sys.stderr)
 
 
 def _load(name: str) -> tuple[Sites, dict[str, Chip]]:

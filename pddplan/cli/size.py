@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -203,7 +204,9 @@ def size(
         from pddplan.report.text_table import Screen
 
         screen = Screen.of(sys.stdout)
-        sys.stdout.write(render(sizing, width=screen.width, paint=screen.paint, ascii_only=screen.ascii_only))
+        written = shlex.quote(str(out)) if out is not None else None
+        width, paint, ascii_only = screen.width, screen.paint, screen.ascii_only
+        sys.stdout.write(render(sizing, width=width, paint=paint, ascii_only=ascii_only, plan_file=written))
     if verbose:
         options.print_timings(sizing.timings_s)
 

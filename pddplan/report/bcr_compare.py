@@ -37,7 +37,8 @@ def verdict(found: BcrComparison) -> str:
         return f"No contender keeps the promises of {found.workload}."
     mine = best.outcome
     what = (
-        f"{best.name} gives the most per unit of cost: BCR {short(mine.bcr)} req/s per 1,000 {found.currency} a month"
+        f"{best.name} gives the most per unit of cost{_shared(best, found)}: BCR {short(mine.bcr)} req/s per 1,000 "
+        f"{found.currency} a month"
     )
     if base is None or base.outcome is None:
         return f"{what}; the baseline {found.baseline} has no plan that keeps the promises."
@@ -50,6 +51,15 @@ def verdict(found: BcrComparison) -> str:
         f"{what}, {percent(best.bcr_gain, signed=True)} over {found.baseline}; at its rate that saves "
         f"{money(saving * MONTHS_PER_YEAR, found.currency)} a year."
     )
+
+
+def _shared(best: Entry, found: BcrComparison) -> str:
+    """Which other contenders come to the best plan as well."""
+    assert best.outcome is not None
+    fleet = fleet_words(best.outcome)
+    others = [e.name for e in found.entries if e is not best and e.outcome and fleet_words(e.outcome) == fleet]
+    verb = "come" if len(others) > 1 else "comes"
+    return f" ({', '.join(others)} {verb} to the same plan)" if others else ""
 
 
 def _verdict(found: BcrComparison, screen: Screen) -> list[str]:
@@ -78,10 +88,11 @@ def _table(found: BcrComparison, screen: Screen) -> list[str]:
     if not rows:
         return []
     shown = table(columns, rows, width=screen.width, paint=screen.paint)
-    per_token = ("missed/M", "cached/M", "out/M")
-    if not any(name in shown[0] for name in per_token):
+    per_token = {"missed/M": "missed input", "cached/M": "cached input", "out/M": "output"}
+    named = [words for name, words in per_token.items() if name in shown[0]]
+    if not named:
         return [*title("SIDE BY SIDE", screen), *shown]
-    key = f"/M: {found.currency} per million tokens of missed input, cached input, output"
+    key = f"/M: {found.currency} per million tokens of {', '.join(named)}"
     return [*title("SIDE BY SIDE", screen), *shown, *bullets([key], screen, dim=True, indent="")]
 
 

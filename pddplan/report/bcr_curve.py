@@ -173,7 +173,7 @@ def _notches(study: BathtubStudy, screen: Screen) -> list[str]:
 
 def _moves(study: BathtubStudy, screen: Screen) -> list[str]:
     lines = title("TWO MOVES   what changes benefit from here", screen)
-    for name, moves in (("a shallower tub", study.shallower), ("more cache", _spread_out(study.cache))):
+    for name, moves in (("a shallower tub", study.shallower), ("another cache size", _spread_out(study.cache))):
         if not moves:
             continue
         lines.append(f"  {name}")

@@ -11,7 +11,7 @@ from pddplan.report.bcr_parts import bullets, joined, title
 from pddplan.report.csv_costs import safe_text
 from pddplan.report.numbers import percent, plain_text, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
-from pddplan.studies.scenarios import AS_PLANNED, RegretStudy
+from pddplan.studies.scenarios import ALL_AT_ONCE, AS_PLANNED, RegretStudy
 
 SCHEMA = "pddplan-bcr-regret/1"
 
@@ -67,7 +67,9 @@ def _table(study: RegretStudy, screen: Screen) -> list[str]:
 def _plans(study: RegretStudy, screen: Screen) -> list[str]:
     texts = []
     for number, (name, outcome) in enumerate(study.plans.items(), start=1):
-        pools = ", ".join(f"{p.chips} {p.chip} {p.role}" for p in outcome.plan.pools if p.instances)
+        pools = ", ".join(
+            f"{p.chips} {p.chip} {p.role} in {p.instances} x {p.shape}" for p in outcome.plan.pools if p.instances
+        )
         links = ", ".join(f"{x.gbps * x.count:g} Gbit/s" for x in outcome.plan.lines if x.count)
         texts.append(f"{number}, best for {name}: {pools}{'; ' + links if links else ''}")
     texts += [f"{name}: no plan; {why}" for name, why in study.without_plan.items()]
@@ -79,6 +81,8 @@ def _rests_on(study: RegretStudy, screen: Screen) -> list[str]:
     for scenario in study.scenarios:
         values = ", ".join(f"{key} = {short(value)}" for key, value in scenario.values.items()) or "nothing changed"
         texts.append(f"{scenario.name}: {values}")
+    if any(ALL_AT_ONCE in name.split(", ") for name in study.plans):
+        texts.append(f"{ALL_AT_ONCE}: everything above together; its plan is a candidate, it is no scenario of its own")
     counts = "what it still carries within them" if study.carried else "nothing"
     texts.append(f"a plan that breaks a promise counts with {counts} (see --carried); no scenario is taken as likelier")
     return title("SCENARIOS", screen) + bullets(texts, screen, dim=True)

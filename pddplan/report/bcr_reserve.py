@@ -40,6 +40,14 @@ def verdict(study: DailyStudy) -> str:
             study.all_on_demand_monthly_cost,
         )
     )
+    if reserved == peak:
+        return (
+            f"Reserve all {count(peak)} chips, {mixed} a month: taking some by the hour saves nothing ({by_the_hour})."
+        )
+    if reserved == 0:
+        return (
+            f"Take all {count(peak)} chips by the hour, {mixed} a month: reserving some saves nothing ({all_reserved})."
+        )
     return (
         f"Reserve {count(reserved)} of {count(peak)} chips and take the rest by the hour: {mixed} a month for chips, "
         f"{less} a year less than the better of all reserved ({all_reserved}) and all on demand ({by_the_hour})."

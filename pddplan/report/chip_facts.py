@@ -296,11 +296,13 @@ def compare_text(
             text = f"{row.chip.id}: {_role_words(row, base)}: {row.advice.why}"
             lines += paragraph(text, width=screen.width, indent="    ", first="  ")
         if row.chip.doubtful:
-            doubt = f"{row.chip.id}: sources disagree on {', '.join(row.chip.doubtful)}"
+            labels = {name: label for name, label, _ in _numbers(row.chip)}
+            doubt = f"{row.chip.id}: sources disagree on {', '.join(labels.get(n, n) for n in row.chip.doubtful)}"
             lines += paragraph(doubt, width=screen.width, indent="    ", first="  ")
     remark = (
         "Roofline from datasheet peaks: efficiencies, communication and overheads are left out, so compare, do not "
-        "size with it. Money is the low end of the rent."
+        "size with it. tok/s are per chip; a group is the chips that decode together; Mtok/money: million tokens per "
+        "unit of currency, at the low end of the rent."
     )
     lines += ["", *paragraph(remark, width=screen.width)]
     return "\n".join(lines) + "\n"

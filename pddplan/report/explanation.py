@@ -61,6 +61,8 @@ def effect(marginal: Marginal, currency: str) -> str:
     left, gained = marginal.uncertain, marginal.rate_change_rps
     sure = f" (give or take {short(left)})" if left > 0 else ""
     if gained is not None:
+        if 0 < gained <= left:
+            return f"buys something, less than {short(gained + left)} req/s"
         if gained > 0:
             return f"buys {short(gained)} req/s{sure}"
         return f"buys less than {short(left)} req/s, if anything" if left > 0 else "buys nothing: it does not bind"
@@ -70,6 +72,10 @@ def effect(marginal: Marginal, currency: str) -> str:
         return "costs nothing more: the same fleet carries it"
     if not marginal.cost_change:
         return "changes nothing: it does not bind"
+    if abs(marginal.cost_change) <= left:
+        side = "less" if marginal.cost_change < 0 else "more"
+        most = count(abs(marginal.cost_change) + left)
+        return f"costs somewhat {side}, less than {most} {currency} a month"
     verb = "saves" if marginal.cost_change < 0 else "costs"
     moved = marginal.chips_change or 0
     chips = f", {abs(moved)} chips {'less' if moved < 0 else 'more'}" if moved else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from pddplan.report.json_plan import finite
 from pddplan.report.numbers import amount, plain_text, seconds
+from pddplan.report.proof import TIME_LIMIT
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.report.verdict import fleet_words
 from pddplan.studies.pareto import MEASURES, Front
@@ -46,7 +47,7 @@ def render(found: Front, screen: Screen) -> str:
     lines += ["", screen.paint.bold("FLEETS"), *(part for text in listed for part in _wrapped(text, screen))]
     if found.tightest is not None:
         lines += ["", f"no plan was found for {found.y} of {seconds(found.tightest)} or less"]
-    return "\n".join([*lines, *_next_step(found, screen)]) + "\n"
+    return "\n".join([*lines, *_unproven(found, screen), *_next_step(found, screen)]) + "\n"
 
 
 def _wrapped(text: str, screen: Screen) -> list[str]:
@@ -59,8 +60,20 @@ def _next_step(found: Front, screen: Screen) -> list[str]:
     if found.y not in FLAGS or last.promised is None or found.x != "cost":
         return []
     value = last.promised * (MS_PER_S if found.y == "tpot" else 1.0)
-    said = f"plan {len(found.points)} as a file: pddplan size with {FLAGS[found.y]} {value:.4g} --out plan.json"
+    option = f"{FLAGS[found.y]} {value:.4g} --out plan.json"
+    said = f"plan {len(found.points)} as a file: the same question to pddplan size, with {option}"
     return paragraph(said, width=screen.width)
+
+
+def _unproven(found: Front, screen: Screen) -> list[str]:
+    """Which plans a longer search might still beat."""
+    solvers = [point.outcome.solver for point in found.points]
+    cut = [str(n) for n, solver in enumerate(solvers, start=1) if solver is not None and solver.status == TIME_LIMIT]
+    if not cut:
+        return []
+    which = f"{'plans' if len(cut) > 1 else 'plan'} {', '.join(cut)}"
+    said = f"the search for {which} stopped at its time limit: cheaper ones may exist, --time-limit 30 looks longer"
+    return ["", *paragraph(said, width=screen.width)]
 
 
 def front_json(found: Front) -> dict[str, Any]:

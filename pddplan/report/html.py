@@ -8,6 +8,7 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Role
 from pddplan.report import page
 from pddplan.report.assumptions import of_plan, of_sites
+from pddplan.report.cautions import asked_limits, cautions
 from pddplan.report.html_studies import (
     bathtub_section,
     first_token_chart,
@@ -19,7 +20,7 @@ from pddplan.report.legend import key, unit_price
 from pddplan.report.numbers import amount, count, money, percent, quantity, seconds, short
 from pddplan.report.page import Arrow, Box, text
 from pddplan.report.page_charts import Spot
-from pddplan.report.proof import proof
+from pddplan.report.proof import searched
 from pddplan.report.verdict import (
     chips_in,
     chips_words,
@@ -49,7 +50,7 @@ def render(sizing: Sizing, *, ttft_curve: Sequence[tuple[float, float]] = (), st
         _section("Closed form against simulation", simulation_section(outcome, asked.simulated)),
         _section("Cost", cost(outcome)),
         _section("Compared with", comparison(sizing)),
-        _section("What binds", _binding(outcome)),
+        _section("What binds", _binding(sizing)),
         _section("What the hit rate is worth", bathtub_section(asked.bathtub)),
         _section("How sure", _certainty(sizing, asked.remarks)),
         _section("What matters most", sensitivity_section(asked.sure)),
@@ -108,7 +109,8 @@ def head(sizing: Sizing) -> str:
     names = f"{inputs.workload.name} · {inputs.llm.name} · {inputs.sites.name} · topology {outcome.plan.topology}"
     title = f'<h1 class="{"good" if kept else "bad"}">{text(words)}</h1>'
     said = " ".join(filter(None, (second_site(outcome, sizing.one_site), next_step(sizing))))
-    title += f"<p>{text(said)}</p>" if said else ""
+    title += "".join(f'<p class="bad">Caution: {text(word)}</p>' for word in cautions(sizing))
+    title += "".join(f"<p>{text(word)}</p>" for word in (said, asked_limits(sizing)) if word)
     return f'<header>{title}<p class="soft">{text(names)}</p><div class="cards">{"".join(cards)}</div></header>'
 
 
@@ -203,8 +205,9 @@ def cost(outcome: Outcome) -> str:
     """What a month costs, item by item."""
     paid = outcome.cost
     total = paid.monthly_total
+    before_credits = sum(max(i.monthly_cost, 0.0) for i in paid.items) or 1.0
     shares = [
-        (f"{i.role} {i.item}", i.monthly_cost / total if total else 0.0, f"{amount(i.monthly_cost)} {paid.currency}")
+        (f"{i.role} {i.item}", max(i.monthly_cost, 0.0) / before_credits, f"{amount(i.monthly_cost)} {paid.currency}")
         for i in paid.items
     ]
     rows = [
@@ -236,11 +239,11 @@ def comparison(sizing: Sizing) -> str:
     return page.table(heads, rows, right=range(1, len(heads)))
 
 
-def _binding(outcome: Outcome) -> str:
-    rows = [[b.limit, *_used(b.used, b.available, b.unit), b.marginal or ""] for b in outcome.binding]
+def _binding(sizing: Sizing) -> str:
+    rows = [[b.limit, *_used(b.used, b.available, b.unit), b.marginal or ""] for b in sizing.outcome.binding]
     if not rows:
-        said = whole_instances(outcome)
-        return f"<p>{text(said[:1].upper() + said[1:])}.</p>" if said else ""
+        said = whole_instances(sizing.outcome, sizing.limits)
+        return f"<p>{_sentence(said)}</p>" if said else ""
     return page.table(("limit", "used", "available", "one more would"), rows, right=(1, 2))
 
 
@@ -257,13 +260,17 @@ def _certainty(sizing: Sizing, asked: Sequence[str]) -> str:
     words = []
     weakest = weakest_basis(outcome)
     if weakest is not None:
-        words.append(f"The weakest numbers are {weakest.label}.")
+        names = ", ".join(item.name for item in outcome.assumptions if item.basis == weakest)
+        words.append(f"the weakest numbers are {weakest.label}: {names}")
     if outcome.solver is not None:
-        solver = outcome.solver
-        words.append(f"{solver.name}: {solver.status}, {proof(solver)} under these formulas.")
+        words.append(searched(outcome.solver))
     words += [n for n in outcome.notes if not n.startswith("TTFT counts")]
     words += [*sizing.remarks, *asked]
-    return "".join(f"<p>{text(word)}</p>" for word in words)
+    return "".join(f"<p>{_sentence(word)}</p>" for word in words)
+
+
+def _sentence(words: str) -> str:
+    return text(words[:1].upper() + words[1:].rstrip(".") + ".")
 
 
 def _assumptions(sizing: Sizing) -> str:

@@ -20,6 +20,7 @@ from pddplan.errors import InfeasibleError
 from pddplan.files import write_atomically
 from pddplan.plan_file import SCHEMA, record
 from pddplan.records import to_plain
+from pddplan.report.cautions import cautions
 from pddplan.report.decisions import rules_json
 from pddplan.report.numbers import exported
 from pddplan.report.verdict import chips_in, compare
@@ -46,7 +47,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
             "at_zero_hit_rate": _other(outcome, sizing.cold),
         },
         "moves": None if sizing.moves is None else to_plain(sizing.moves),
-        "remarks": list(sizing.remarks),
+        "remarks": [*cautions(sizing), *sizing.remarks],
         "record": record(sizing.inputs, outcome.plan, objective=sizing.objective, limits=sizing.limits),
     }
     return {key: finite(value, exact=key == "record") for key, value in data.items()}

@@ -13,8 +13,8 @@ from pddplan.report.text_table import Column, Paint, table
 _RESULTS = (
     ("rate", ("rate_rps",), "req/s"),
     ("goodput", ("goodput_rps",), "req/s"),
-    ("BCR", ("bcr",), "req/s per 1,000 a month"),
-    ("cost", ("cost", "monthly_total"), "a month"),
+    ("BCR", ("bcr",), "req/s per 1,000 {currency} a month"),
+    ("cost", ("cost", "monthly_total"), "{currency} a month"),
     ("chips", ("chips", "total"), ""),
     ("prefill chips", ("chips", "prefill"), ""),
     ("decode chips", ("chips", "decode"), ""),
@@ -47,8 +47,9 @@ class Change:
 
 def plan_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Change]]:
     """Changes of two plan files (``plan_file.read_plan_json``), in groups: results, pools, links, inputs."""
+    currency = " to ".join(dict.fromkeys(str(_get(data, ("cost", "currency"))) for data in (before, after)))
     results = [
-        Change(name, _get(before, keys), _get(after, keys), unit)
+        Change(name, _get(before, keys), _get(after, keys), unit.format(currency=currency))
         for name, keys, unit in _RESULTS
         if not _same(_get(before, keys), _get(after, keys))
     ]
@@ -64,7 +65,7 @@ def plan_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[st
 def render_changes(
     changes: Mapping[str, list[Change]], *, width: int, paint: Paint | None = None, most: int = 40
 ) -> str:
-    """The changes as tables; inputs beyond ``most`` lines are only counted."""
+    """The changes as tables; inputs beyond ``most`` lines, and results that read the same, are only counted."""
     paint = paint or Paint()
     columns = [
         Column("", importance=0),
@@ -74,7 +75,9 @@ def render_changes(
         Column("unit", importance=2),
     ]
     lines: list[str] = []
-    for group, found in changes.items():
+    alike = [c for c in changes.get("results", ()) if _shown(c.before) == _shown(c.after)]
+    for group, every in changes.items():
+        found = [c for c in every if c not in alike]
         if not found:
             continue
         rows = [
@@ -85,6 +88,9 @@ def render_changes(
         if len(found) > most:
             lines.append(f"... and {len(found) - most} more (--json shows all)")
         lines.append("")
+    if alike:
+        names = ", ".join(c.name for c in alike)
+        lines.append(f"{'the rest is the same' if lines else 'the same plan'}, but for less than rounding: {names}\n")
     return "\n".join(lines) if lines else "no differences\n"
 
 

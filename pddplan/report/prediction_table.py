@@ -72,11 +72,18 @@ def summary_text(predictions: Sequence[Prediction]) -> str:
         for name in ("scored", "TTFT", "low quality", "fleet"):
             if name in data["sections"]:
                 lines.append(_line(name, data["sections"][name]))
+        lines += _KEY
         for title, groups in data["by"].items():
             if groups:
                 lines += ["", _head(f"by {title} (scored rows)")]
                 lines += [_line(name, score) for name, score in groups.items()]
     return "\n".join(lines)
+
+
+_KEY = (
+    "  MAPE: mean of the errors without their sign; bias: with it; P90: nine of ten rows are closer; worst: one row",
+    "  scored: latencies and throughputs of single instances; the others are told apart, for they say less",
+)
 
 
 def _head(title: str) -> str:

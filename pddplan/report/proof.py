@@ -5,10 +5,18 @@ from __future__ import annotations
 from pddplan.domain.outcome import SolverReport
 from pddplan.report.numbers import percent
 
+TIME_LIMIT = "time limit"
+"""Status of a search that was cut short."""
 NOTHING = 1e-9
 """Gaps below this are rounding."""
 AS_GOOD_AS_NONE = 1.0
 """A plan of which no more is said than that another could be twice as good is not called proven at all."""
+
+
+def searched(solver: SolverReport) -> str:
+    """How far the search came, and what that proves."""
+    stopped = " stopped at the time limit" if solver.status == TIME_LIMIT else ""
+    return f"{solver.name}{stopped}: {proof(solver)} under these formulas"
 
 
 def proof(solver: SolverReport) -> str:

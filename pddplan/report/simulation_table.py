@@ -9,7 +9,15 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.workload import Promises
 from pddplan.report.numbers import count, percent, plain_text, seconds, short
 from pddplan.report.text_table import Column, Paint, paragraph, table
-from pddplan.simulate.compare import EVERYONE, PromiseCheck, Row, comparison, promise_checks
+from pddplan.simulate.compare import (
+    EVERYONE,
+    OFF_FRACTION,
+    OPTIMISTIC_P99_FRACTION,
+    PromiseCheck,
+    Row,
+    comparison,
+    promise_checks,
+)
 from pddplan.simulate.result import SimulationResult
 from pddplan.simulate.statistics import CONFIDENCE
 
@@ -232,5 +240,10 @@ def _remarks(result: SimulationResult, *, width: int, paint: Paint) -> list[str]
         lines += [paint.bad(line) for line in wrapped]
     for note in result.notes:
         lines += paragraph(f"note: {plain_text(note)}", width=width, indent="  ", first="")
+    key = (
+        f"error: closed form over simulation; off: beyond the margin and beyond {percent(OFF_FRACTION)}; optimistic: a "
+        f"P99 predicted too short by more than {percent(OPTIMISTIC_P99_FRACTION)}"
+    )
+    lines += [paint.dim(line) for line in paragraph(key, width=width)]
     lines.append(paint.dim(f"replayed at {short(result.requests_per_second, 2)} requests per second"))
     return lines

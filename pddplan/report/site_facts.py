@@ -100,12 +100,12 @@ def _line(line: Line, currency: str, screen: Screen) -> list[str]:
     columns = [
         Column("Gbit/s", right=True, importance=0),
         Column(f"{line.tiers[0].currency if line.tiers else currency} / month", right=True, importance=0),
-        Column("low to high", right=True, importance=1),
     ]
-    rows = [
-        [f"{tier.gbps:g}", amount(tier.monthly_cost), _range(tier.monthly_cost_low, tier.monthly_cost_high)]
-        for tier in line.tiers
-    ]
+    rows = [[f"{tier.gbps:g}", amount(tier.monthly_cost)] for tier in line.tiers]
+    ranges = [_range(tier.monthly_cost_low, tier.monthly_cost_high) for tier in line.tiers]
+    if any(ranges):
+        columns.append(Column("low to high", right=True, importance=1))
+        rows = [[*row, shown] for row, shown in zip(rows, ranges, strict=True)]
     rates: dict[str, list[str]] = {}
     for tier in line.tiers:
         if tier.source:

@@ -13,13 +13,24 @@ from pddplan.report.page_charts import Axis, Line, Point, chart
 MOST_LINES = 3
 """Curves in one drawing; more combinations than this are left to the table, and the page says so."""
 _DRAWN: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("monthly_cost", "Cost a month", amount),
-    ("bcr", "BCR, req/s per 1,000 a month", short),
+    ("monthly_cost", "Cost a month, {currency}", amount),
+    ("bcr", "BCR, req/s per 1,000 {currency} a month", short),
     ("chips", "Chips", short),
     ("ttft_p90_s", "TTFT P90", seconds),
     ("ttft_p99_s", "TTFT P99", seconds),
     ("line_gbps", "Line taken, Gbit/s", short),
 )
+_UNITS = {
+    "rps": "requests per second",
+    "link": "line, Gbit/s",
+    "rtt": "RTT, ms",
+    "ttft_p50": "TTFT P50 promised, s",
+    "ttft_p90": "TTFT P90 promised, s",
+    "ttft_p99": "TTFT P99 promised, s",
+    "tpot": "TPOT promised, ms",
+    "hit_rate": "share of input tokens found in the cache",
+}
+"""What varies, as an axis says it."""
 _TABLE = ("status", "why_not", "topology", "monthly_cost", "chips", "bcr", "ttft_p90_s", "ttft_p99_s")
 
 
@@ -59,11 +70,13 @@ def _drawings(records: Sequence[dict[str, str]], across: str, others: Sequence[s
         curves.setdefault(", ".join(f"{name} {record[name]}" for name in others) or "plan", []).append(record)
     kept = dict(list(curves.items())[:MOST_LINES])
     places = [_number(record[across]) for record in records]
-    x = Axis(across, min(places), max(places), short)
+    x = Axis(_UNITS.get(across, across), min(places), max(places), short)
+    currency = next((record["currency"] for record in records if record.get("currency")), "")
     parts = []
     if len(kept) < len(curves):
         parts.append(f'<p class="soft">Drawn are the first {len(kept)} of {len(curves)} combinations.</p>')
-    for column, title, write in _DRAWN:
+    for column, words, write in _DRAWN:
+        title = words.format(currency=currency)
         lines = [Line(name, _points(own, across, column)) for name, own in kept.items()]
         values = [value for line in lines for _, value in line.points]
         if not values:

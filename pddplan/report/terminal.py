@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pddplan.domain.outcome import Outcome, PoolLoad
 from pddplan.domain.plan import Pool, Role
 from pddplan.report.assumptions import of_plan
+from pddplan.report.cautions import asked_limits, cautions
 from pddplan.report.decisions import decided
 from pddplan.report.latencies import Latency, latencies
 from pddplan.report.legend import key, unit_price
 from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, quantity, seconds, short
-from pddplan.report.proof import proof
+from pddplan.report.proof import searched
 from pddplan.report.text_table import MAX_WIDTH, MIN_WIDTH, Column, Paint, paragraph, table
 from pddplan.report.verdict import (
     chips_in,
@@ -36,8 +38,13 @@ ROLE_ORDER = (Role.AGGREGATED, Role.PREFILL, Role.RELAY, Role.DECODE)
 _ASCII = str.maketrans({"█": "#", "░": ".", "×": "x", "→": ">", "·": "-", "…": "~"})
 
 
-def render(sizing: Sizing, *, width: int, paint: Paint | None = None, ascii_only: bool = False) -> str:
-    """The whole report as text, no line longer than ``width`` (kept within 60 and 200)."""
+def render(
+    sizing: Sizing, *, width: int, paint: Paint | None = None, ascii_only: bool = False, plan_file: str | None = None
+) -> str:
+    """The whole report as text, no line longer than ``width`` (kept within 60 and 200).
+
+    ``plan_file`` is where the plan was written, for the commands to type next.
+    """
     width = min(max(width, MIN_WIDTH), MAX_WIDTH)
     paint = paint or Paint()
     sections: list[Callable[[Sizing, int, Paint], list[str]]] = [
@@ -51,7 +58,7 @@ def render(sizing: Sizing, *, width: int, paint: Paint | None = None, ascii_only
         _cost,
         _binding,
         _cold,
-        _certainty,
+        partial(_certainty, plan_file=plan_file),
         _assumptions,
     ]
     blocks = [lines for section in sections if (lines := section(sizing, width, paint))]
@@ -84,7 +91,9 @@ def _verdict(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     tone = paint.good if _wins(sizing) else paint.warn
     lines += [tone(line) for line in paragraph(bcr + _against(sizing), width=width)]
     said = " ".join(filter(None, (second_site(outcome, sizing.one_site), next_step(sizing))))
-    return lines + (paragraph(said, width=width) if said else [])
+    lines += [paint.warn(line) for text in cautions(sizing) for line in paragraph(f"CAUTION: {text}", width=width)]
+    held = asked_limits(sizing)
+    return lines + [line for text in (said, held) if text for line in paragraph(text, width=width)]
 
 
 def _wins(sizing: Sizing) -> bool:
@@ -292,6 +301,7 @@ def _latency_row(row: Latency) -> list[str]:
 
 def _cost(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     cost = sizing.outcome.cost
+    paid = sum(max(item.monthly_cost, 0.0) for item in cost.items)
     columns = [
         Column("cost item", importance=0),
         Column("site", importance=3),
@@ -309,7 +319,7 @@ def _cost(sizing: Sizing, width: int, paint: Paint) -> list[str]:
             quantity(item.quantity),
             unit_price(item),
             amount(item.monthly_cost),
-            percent(item.monthly_cost / cost.monthly_total) if cost.monthly_total else "-",
+            percent(item.monthly_cost / paid) if paid and item.monthly_cost >= 0 else "",
         ]
         for item in cost.items
     ]
@@ -321,7 +331,7 @@ def _cost(sizing: Sizing, width: int, paint: Paint) -> list[str]:
 def _binding(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     lines = [paint.bold("WHAT BINDS")]
     if not sizing.outcome.binding:
-        said = whole_instances(sizing.outcome)
+        said = whole_instances(sizing.outcome, sizing.limits)
         return lines + paragraph(said, width=width, indent="    ", first="  ") if said else []
     for item in sizing.outcome.binding:
         if item.unit == "s":
@@ -355,7 +365,7 @@ def _cold(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     return [*lines, *(line for r in remarks for line in paragraph(r, width=width, indent="  "))] if remarks else []
 
 
-def _certainty(sizing: Sizing, width: int, paint: Paint) -> list[str]:
+def _certainty(sizing: Sizing, width: int, paint: Paint, *, plan_file: str | None = None) -> list[str]:
     outcome = sizing.outcome
     texts = []
     weakest = weakest_basis(outcome)
@@ -366,10 +376,12 @@ def _certainty(sizing: Sizing, width: int, paint: Paint) -> list[str]:
     texts += [r for r in sizing.remarks if "0 % hit rate" not in r]
     if outcome.solver is not None:
         solver = outcome.solver
-        texts.append(f"{solver.name}: {solver.status}, {proof(solver)} under these formulas; {seconds(solver.seconds)}")
+        texts.append(f"{searched(solver)}; {seconds(solver.seconds)}")
+    name = plan_file or "plan.json"
+    first = "" if plan_file else f"size again with --out {name}; then "
     texts.append(
-        "check it: size again with --out plan.json; then pddplan simulate plan.json plays it under random load, and "
-        "pddplan bcr sure --plan plan.json shows what the assumptions below can do to cost and BCR"
+        f"check it: {first}pddplan simulate {name} plays it under random load, and pddplan bcr sure --plan {name} "
+        "shows what the assumptions below can do to cost and BCR"
     )
     lines = [paint.bold("HOW SURE")]
     for text in texts:

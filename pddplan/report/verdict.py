@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Role
 from pddplan.domain.provenance import Basis
+from pddplan.optimize.objective import Limits
 from pddplan.report.numbers import count, money, percent
 from pddplan.sizing import Sizing
 from pddplan.units import MONTHS_PER_YEAR
@@ -85,21 +86,22 @@ def next_step(sizing: Sizing) -> str:
     return f"--topology {ANY} looks for the cheapest mix of all paths." if compared and sizing.topology != ANY else ""
 
 
-def whole_instances(outcome: Outcome) -> str:
+def whole_instances(outcome: Outcome, limits: Limits | None = None) -> str:
     """Why a kept plan is not smaller although it uses nothing whole: what one instance less would do to each pool."""
     if not outcome.keeps_promises:
         return ""
+    spare = limits.redundant_instances if limits is not None else 0
     busy = {load.pool: load.utilization for load in outcome.pools}
     pools = [pool for pool in outcome.plan.pools if pool.instances and pool.id in busy]
-    fewer = [
-        f"{pool.site}/{pool.role} at {percent(busy[pool.id] * pool.instances / (pool.instances - 1))}"
-        if pool.instances > 1
-        else f"{pool.site}/{pool.role} with none"
-        for pool in pools
-    ]
+    fewer = []
+    for pool in pools:
+        left = pool.instances - 1 - spare
+        load = f"be {percent(busy[pool.id] * pool.instances / left)} busy" if left > 0 else "have none"
+        fewer.append(f"{pool.site}/{pool.role} would {load}")
     if not fewer:
-        return "no promise or capacity is used whole"
-    return f"no promise or capacity is used whole, but replicas are: one fewer would leave {', '.join(fewer)}"
+        return "nothing is used to its limit"
+    reserve = f" and without the {spare} in reserve" if spare else ""
+    return f"nothing is used to its limit, but replicas come whole: with one fewer{reserve}, {', '.join(fewer)}"
 
 
 def shown_plans(sizing: Sizing) -> list[tuple[str, Outcome]]:

@@ -242,14 +242,14 @@ def _is_used(workload: Workload, key: str) -> bool:
     return part != "promises" or name.startswith("by_class.") or getattr(workload.promises, name, None) is not None
 
 
-def import_summary(imported: Imported, *, out: str, width: int) -> list[str]:
+def import_summary(imported: Imported, *, width: int) -> list[str]:
     """What ``workload import`` says on standard error, at most ``width`` wide."""
-    lines = _summary(imported, out=out)
-    inner = [part for line in lines[1:-1] for part in paragraph(line, width=width, indent="    ", first="  ")]
-    return [*paragraph(lines[0], width=width, indent="    ", first=""), *inner, lines[-1]]
+    lines = _summary(imported)
+    inner = [part for line in lines[1:] for part in paragraph(line, width=width, indent="    ", first="  ")]
+    return [*paragraph(lines[0], width=width, indent="    ", first=""), *inner]
 
 
-def _summary(imported: Imported, *, out: str) -> list[str]:
+def _summary(imported: Imported) -> list[str]:
     trace, workload = imported.trace, imported.workload
     lines = [f"{trace.file}: read as {trace.format} ({trace.how_recognised}); --format overrules"]
     lines += trace.notes
@@ -264,7 +264,6 @@ def _summary(imported: Imported, *, out: str) -> list[str]:
     )
     if workload.promises.ttft() == {}:
         lines.append("no promises given: add --ttft-p90, --ttft-p99, --tpot here or at size, else any latency will do")
-    lines.append(f"wrote {out}")
     return lines
 
 

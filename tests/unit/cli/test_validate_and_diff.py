@@ -61,6 +61,18 @@ def test_diff_shows_results_pools_and_inputs(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().out == "no differences\n"
 
 
+def test_results_that_read_the_same_are_no_rows() -> None:
+    def plan(cost: float, ttft: float, currency: str = "EUR") -> dict[str, object]:
+        return {"cost": {"monthly_total": cost, "currency": currency}, "ttft_s": {"p50": ttft}}
+
+    text = render_changes(plan_changes(plan(1000.0, 0.27), plan(1000.0, 0.270001)), width=80)
+    assert text == "the same plan, but for less than rounding: TTFT P50\n"
+    text = render_changes(plan_changes(plan(1000.0, 0.27), plan(1200.0, 0.270001)), width=80)
+    assert "EUR a month" in text
+    assert "the rest is the same, but for less than rounding: TTFT P50" in text
+    assert "EUR to USD a month" in render_changes(plan_changes(plan(1.0, 1.0), plan(2.0, 1.0, "USD")), width=80)
+
+
 def test_long_lists_of_inputs_are_counted() -> None:
     before = {"record": {"inputs": {"x": list(range(60))}}}
     after = {"record": {"inputs": {"x": list(range(1, 61))}}}

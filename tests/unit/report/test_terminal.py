@@ -88,14 +88,22 @@ def test_points_to_any_where_not_all_paths_were_looked_at() -> None:
     assert "--topology any" not in render(replace(sizing, topology="any"), width=200)
 
 
+def test_what_was_written_is_what_to_check_next() -> None:
+    sizing = samples.sizing()
+    assert "size again with --out plan.json" in " ".join(render(sizing, width=200).split())
+    text = " ".join(render(sizing, width=200, plan_file="mine.json").split())
+    assert "pddplan simulate mine.json" in text
+    assert "size again" not in text
+
+
 def test_tells_why_nothing_is_used_whole() -> None:
     sizing = samples.sizing()
     text = " ".join(render(replace(sizing, outcome=replace(sizing.outcome, binding=())), width=200).split())
-    assert "one fewer would leave a/P at" in text
+    assert "with one fewer, a/P would be" in text
     busy = {load.pool: load.utilization for load in sizing.outcome.pools}
     pool = next(pool for pool in sizing.outcome.plan.pools if pool.instances > 1)
     fewer = busy[pool.id] * pool.instances / (pool.instances - 1)
-    assert f"{pool.site}/{pool.role} at {fewer:.0%}".replace("%", " %") in text
+    assert f"{pool.site}/{pool.role} would be {fewer:.0%} busy".replace("%", " %") in text
 
 
 def test_nothing_is_said_of_a_cache_that_hits_nothing() -> None:
