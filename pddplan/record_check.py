@@ -203,7 +203,8 @@ def _finance(finance: Finance) -> Iterator[tuple[str, str]]:
         if isinstance(value, float) and value < 0:
             yield f"{place}.{spec.name}", "must not be negative"
     for name in ("usd_per_currency", "hours_per_month", "amortisation_years", "line_term_months", "pue"):
-        if getattr(finance, name) <= 0:
+        value = getattr(finance, name)
+        if value is not None and value <= 0:
             yield f"{place}.{name}", "must be greater than 0"
     if any(rate <= 0 for rate in finance.usd_per.values()):
         yield f"{place}.usd_per", "exchange rates must be above 0"

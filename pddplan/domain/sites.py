@@ -97,8 +97,8 @@ class Finance:
 
     currency: str = "USD"
     """Money of the file and of every report."""
-    usd_per_currency: float = 1.0
-    """USD for one unit of that currency, to turn published USD prices."""
+    usd_per_currency: float | None = None
+    """USD for one unit of that currency, to turn published USD prices; None = not known (1 where it is USD)."""
     hours_per_month: float = 730.0
     """Hours that a month of rent is charged for."""
     power_price_per_kwh: float = 0.0

@@ -28,24 +28,30 @@ def convert(amount: float, currency: str, *, finance: Finance) -> float:
 
 
 def _usd_per(currency: str, finance: Finance) -> float:
-    if currency == finance.currency and currency not in finance.usd_per:
+    if currency == finance.currency and currency not in finance.usd_per and finance.usd_per_currency is not None:
         rate = finance.usd_per_currency
     elif currency == "USD":
         rate = 1.0
     elif currency in finance.usd_per:
         rate = finance.usd_per[currency]
     else:
-        known = {"USD", finance.currency, *finance.usd_per}
+        known = {"USD", finance.currency, *finance.usd_per} - {currency}
         raise InputError(
             Problem(
                 what=f"no exchange rate for {currency!r}{did_you_mean(currency, known)}",
-                fix=f"add it to the finance settings, USD per unit: usd_per: {{{currency}: 0.14}}",
-                where="finance.usd_per",
+                fix=f"add it to the finance settings, USD per unit: {_how_to_say(currency, finance)}",
+                where="finance",
             )
         )
     if not (math.isfinite(rate) and rate > 0):
         raise DomainError(f"exchange rate USD per {currency}", "must be finite and greater than 0", rate)
     return rate
+
+
+def _how_to_say(currency: str, finance: Finance) -> str:
+    if currency == finance.currency:
+        return f"usd_per_currency: 0.14 (or state every price in {currency})"
+    return f"usd_per: {{{currency}: 0.14}}"
 
 
 def monthly_rate(annual_rate_fraction: float) -> float:

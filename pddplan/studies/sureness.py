@@ -245,9 +245,9 @@ def _chip_prices(inputs: Inputs, plan: Plan) -> Iterator[Lever]:
             name = f"price of {chip_id}"
             factor = Factor(name, low, 1.0, high, source=source, unit="x")
             yield Lever(factor, inputs=lambda asked, x, chip_id=chip_id: scale_chip_price(asked, chip_id, x))  # type: ignore[misc]
-    rate = inputs.sites.origins.get("finance.usd_per_currency")
-    if rate is not None and rate.low is not None and rate.high is not None:
-        factor = Factor("exchange rate", rate.low, finance.usd_per_currency, rate.high, source=rate.source)
+    rate, used = inputs.sites.origins.get("finance.usd_per_currency"), finance.usd_per_currency
+    if rate is not None and used is not None and rate.low is not None and rate.high is not None:
+        factor = Factor("exchange rate", rate.low, used, rate.high, source=rate.source)
         yield Lever(factor, inputs=lambda asked, x: _with_finance(asked, usd_per_currency=x))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pddplan.domain.sites import Finance
 from pddplan.economics.money import capital_monthly_cost, convert, monthly_rate, present_value
-from pddplan.errors import DomainError
+from pddplan.errors import DomainError, InputError
 
 
 def test_annuity_by_hand() -> None:
@@ -48,3 +48,14 @@ def test_conversion_goes_through_dollars() -> None:
     assert convert(100, "CNY", finance=finance) == pytest.approx(12)
     with pytest.raises(DomainError):
         convert(1, "CNY", finance=Finance(usd_per={"CNY": 0.0}))
+
+
+def test_dollars_are_never_taken_for_another_currency() -> None:
+    """A file in CNY may state all prices in CNY; a published price in USD needs a rate."""
+    finance = Finance(currency="CNY")
+    assert convert(5, "CNY", finance=finance) == 5
+    with pytest.raises(InputError) as caught:
+        convert(5, "USD", finance=finance)
+    assert "no exchange rate for 'CNY'" in caught.value.problems[0].what
+    assert "usd_per_currency" in (caught.value.problems[0].fix or "")
+    assert convert(7, "USD", finance=Finance(currency="CNY", usd_per={"CNY": 0.14})) == pytest.approx(50)
