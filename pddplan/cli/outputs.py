@@ -34,7 +34,7 @@ class WritingCommand(TyperCommand):
         check_outputs({flags[name]: str(value) for name, value in written.items()}, read=list(_texts(read)))
         done = super().invoke(ctx)
         said = [str(value) for value in written.values() if is_replaced(value)]
-        if said:
+        if said and not ctx.params.get("as_json"):  # programs that read JSON know what they asked for
             print(f"wrote {', '.join(said)}", file=sys.stderr)
         return done
 
