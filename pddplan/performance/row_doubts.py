@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pddplan.domain.chip import Chip
 from pddplan.domain.llm import GroupedAttention, Llm
 from pddplan.domain.plan import Shape
+from pddplan.domain.provenance import Basis
 from pddplan.errors import InputError, Problem
 from pddplan.performance.measurement import Measurement, parse_note
 
@@ -41,6 +42,10 @@ def _doubts(m: Measurement, chip: Chip, llm: Llm, shape: Shape) -> Iterator[str]
     units = _UNITS_FOR.get(m.weights_dtype or "", ())
     if units and not any(chip.peak_flop_per_s.get(dtype) for dtype in units):
         yield f"{chip.id} has no {units[0]} units: weights kept in {m.weights_dtype} are multiplied in a wider format"
+    link = chip.provenance.get("scaleup_bytes_per_s")
+    assumed = not chip.scaleup_bytes_per_s or (link is not None and link.basis is Basis.ASSUMED)
+    if shape.tp * shape.dp > 1 and assumed:
+        yield f"no link between {chip.id} chips is known: PCIe assumed"
     heads = [g.attention.heads for g in llm.layers if isinstance(g.attention, GroupedAttention)]
     if any(count % shape.tp for count in heads):
         yield f"{heads[0]} heads cannot be shared out evenly over tp {shape.tp}: predicted as if they could"

@@ -26,6 +26,7 @@ BASE = {
         ({"tp": "7", "n_chips": "8"}, "n_chips is 8, but the layout takes 7"),
         ({"model": "mixtral-8x7b", "tp": "8", "ep": "3", "n_chips": "8"}, "layout read as tp 8, pp 1, dp 1, ep 2"),
         ({"pp": "100", "n_chips": "100"}, "pp 100 is more than the 32 layers"),
+        ({"chip": "groq-lpu", "tp": "2", "n_chips": "2"}, "no link between groq-lpu chips is known: PCIe assumed"),
         ({"isl_tokens": "1000000"}, "more than the 131072"),
         ({"note": "mode=closed_loop;spec=eagle3"}, "speculative decoding (spec=eagle3)"),
         ({"note": "mode=closed_loop;stat=p99"}, "the value is a p99"),
