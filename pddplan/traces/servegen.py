@@ -37,7 +37,7 @@ SAMPLE_REQUESTS = 40_000
 """Requests drawn evenly from the distributions to stand for them."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 LARGEST_FILE_BYTES = 256 * MIB
-_PAIR = re.compile(r"\s*(\d{1,12})\s*:\s*([0-9.eE+-]{1,40})\s*")
+_PAIR = re.compile(r"\s*['\"]?(\d{1,12})['\"]?\s*:\s*([0-9.eE+-]{1,40})\s*")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +167,7 @@ def _lengths(path: Path, digest: hashlib._Hash) -> tuple[tuple[float, dict[int, 
 
 
 def parse_distribution(text: object) -> dict[int, float]:
-    """Token count -> probability from ``{81: 0.0015, ...}``, a Python dictionary as text (never executed)."""
+    """Token count -> probability from ``{81: 0.0015, ...}``, a Python dictionary as text (never executed), or one of JSON."""
     inner = str(text).strip()
     if not (inner.startswith("{") and inner.endswith("}")):
         raise ValueError("a distribution must stand in braces")

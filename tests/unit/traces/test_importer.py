@@ -233,3 +233,7 @@ class TestClientProfiles:
     def test_distributions_are_read_not_run(self, text: str) -> None:
         with pytest.raises(ValueError, match="distribution|cannot"):
             parse_distribution(text)
+
+    @pytest.mark.parametrize("text", ["{81: 0.5, 82: 0.5}", '{"81": 0.5, "82": 0.5}', {"81": 0.5, "82": 0.5}])
+    def test_distributions_as_text_or_as_json(self, text: object) -> None:
+        assert parse_distribution(text) == {81: 0.5, 82: 0.5}
