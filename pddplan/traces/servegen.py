@@ -167,7 +167,7 @@ def _lengths(path: Path, digest: hashlib._Hash) -> tuple[tuple[float, dict[int, 
 
 
 def parse_distribution(text: object) -> dict[int, float]:
-    """Token count -> probability from ``{81: 0.0015, ...}``, a Python dictionary as text (never executed), or one of JSON."""
+    """Token count -> probability from ``{81: 0.0015, ...}``: JSON, or a Python dictionary as text (never executed)."""
     inner = str(text).strip()
     if not (inner.startswith("{") and inner.endswith("}")):
         raise ValueError("a distribution must stand in braces")
