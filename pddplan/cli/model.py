@@ -18,7 +18,7 @@ app = typer.Typer(
 
 \b
 Examples:
-  pddplan model import config.json --id my-model --out my-profiles/my-model.yaml
+  pddplan model import config.json --out my-model.yaml
   pddplan model show deepseek-v4-pro
   pddplan model show config.json --json
   pddplan model list
@@ -47,8 +47,8 @@ def import_model(
 
     \b
     Example:
-      pddplan model import config.json --id my-model --out my-profiles/my-model.yaml
-      pddplan size --profiles my-profiles --model my-model
+      pddplan model import config.json --out my-model.yaml
+      pddplan size --model my-model.yaml
     """
     from pddplan.files import write_atomically
     from pddplan.profiles.hf_config import import_config
