@@ -108,7 +108,11 @@ def classes_of(
         if few and count > max_classes:
             chunk, marginals = _settled(chunk)
         cells.take(chunk)
-    weight, means = cells.weight / count, cells.means()
+    weight, means = cells.weight, cells.means()
+    if count <= max_classes:  # equal requests are one class
+        means, place = np.unique(means, axis=1, return_inverse=True)
+        weight = np.asarray(np.bincount(place.ravel(), weights=weight), dtype=np.float64)
+    weight = weight / count
     if weight.size > max_classes:
         if max_classes < FEWEST_BALANCED:
             weight, means = _joined(weight, means, max_classes)

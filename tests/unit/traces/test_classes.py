@@ -54,6 +54,14 @@ def test_equal_requests_are_one_class() -> None:
     assert classes.weight.tolist() == [1.0]
 
 
+def test_equal_requests_among_few_are_one_class() -> None:
+    """Twenty requests of two kinds are two classes, however few they are."""
+    columns = {name: np.repeat(values, 10) for name, values in requests(7, 2, 1.0).items()}
+    classes = build_classes(**columns)
+    assert classes.weight.tolist() == [0.5, 0.5]
+    assert sorted(classes.input_tokens) == sorted(set(columns["input_tokens"].tolist()))
+
+
 def test_how_requests_come_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = requests(5, 5000, 1.0)
     whole = build_classes(**columns)
