@@ -355,10 +355,10 @@ def check_line(
         line = next(iter(places.lines))
     if line is None or line not in places.lines:
         known = ", ".join(places.lines) or "none"
+        first = next(iter(places.lines), None)
+        fix = f"name one of them: --line {first}" if first else "add a line to the sites file"
         said = "no line is named" if line is None else f"there is no line {line!r}{did_you_mean(line, places.lines)}"
-        raise InputError(
-            Problem(what=f"{said}; lines of the sites file: {known}", fix="name one of them", where="--line")
-        )
+        raise InputError(Problem(what=f"{said}; lines of the sites file: {known}", fix=fix, where="--line"))
     kv = kv_size(load_llm(asked.llm), kv_dtype) if kv_bytes_per_token is None else UniformKv(kv_bytes_per_token)
     limit = CEILING if ceiling is None else ceiling
     return check_line(asked, kv, places.lines[line], gbps=gbps, count=count, drc=drc, ceiling=limit)

@@ -85,13 +85,15 @@ def export(
 def _report(path: Path, kind: str, *, full: bool, compare: bool) -> str | bytes:
     """The plan of a file evaluated again, beside what it must be compared with, for people to open."""
     from pddplan import api
+    from pddplan.plan_file import read_asked
     from pddplan.sizing import Sizing
 
     inputs, plan = api.load_plan_inputs(path)
     outcome = api.evaluate_plan(inputs, plan)
-    sizing = Sizing(inputs=inputs, topology=plan.topology, outcome=outcome)
+    objective, limits = read_asked(path)  # rivals are held to the same reserves and limits
+    sizing = Sizing(inputs=inputs, topology=plan.topology, outcome=outcome, objective=objective, limits=limits)
     if compare and kind != "csv":
-        sizing = api.compared(inputs, outcome)
+        sizing = api.compared(inputs, outcome, objective=objective, limits=limits)
     if kind == "html":
         from pddplan.report.html import page_of
 
@@ -114,6 +116,8 @@ def _deployment(path: Path, kind: str, *, site: str | None, model_uri: str | Non
     from pddplan.report.deployment import Target, deployment_text
 
     inputs, plan = load_plan_inputs(path)
+    if model_uri is None:
+        print("note: where the weights are is not known; --model-uri hf://ORG/NAME says it", file=sys.stderr)
     target = Target(model_uri=model_uri or f"hf://{inputs.llm.name}", chips_per_node=node_chips)
     return deployment_text(inputs, plan, kind=kind, target=target, site=site)
 

@@ -13,8 +13,11 @@ import openpyxl
 import pytest
 
 from pddplan.cli.main import run
+from pddplan.domain.outcome import Outcome
+from pddplan.optimize.objective import Limits, Objective
 from pddplan.profiles.kinds import KINDS
 from pddplan.report.json_schema import plan_schema
+from pddplan.sizing import Inputs
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,24 @@ def test_a_page_in_full_has_simulation_bathtub_and_sensitivity(
     assert len(text) < 2_000_000
     for title in ("Closed form against simulation", "What the hit rate is worth", "What matters most"):
         assert f"<h2>{title}</h2>" in text
+
+
+def test_rivals_are_held_to_the_limits_that_the_plan_was_asked_to_keep(
+    plan_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pddplan import api
+    from pddplan.sizing import Sizing
+
+    def compared(inputs: Inputs, outcome: Outcome, *, objective: Objective, limits: Limits) -> Sizing:
+        return Sizing(inputs, outcome.plan.topology, outcome, objective=objective, limits=limits)
+
+    monkeypatch.setattr(api, "compared", compared)
+    data = json.loads(plan_file.read_text())
+    data["record"]["asked"]["limits"]["redundant_instances"] = 1
+    reserved = tmp_path / "reserved.json"
+    reserved.write_text(json.dumps(data))
+    assert "every pool keeps 1 of its replicas in reserve" in exported(reserved, "html").read_text()
+    assert "in reserve" not in exported(plan_file, "html").read_text()
 
 
 @pytest.mark.parametrize(
