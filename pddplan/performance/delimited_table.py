@@ -16,6 +16,7 @@ from pathlib import Path
 from pddplan.errors import InputError, Problem
 from pddplan.files import read_text
 
+LONGEST_HEADER = 10_000
 DELIMITERS = (",", ";", "\t", "|")
 BLANKS = frozenset(("", "nan", "none", "null", "n/a", "#n/a", "na", "-", "—", "?", "unknown", "auto", "default"))
 """Cells that say nothing."""
@@ -61,8 +62,18 @@ def parse_number(text: str, *, decimal_comma: bool = False) -> float:
     return float(text)
 
 
-def read_rows(path: Path, *, limit: int, needed: tuple[str, ...] = ()) -> tuple[list[str], list[TableRow]]:
-    """Plain names of the columns, and all rows that are not blank.
+def header_of(path: Path) -> list[str]:
+    """Plain names of the columns of a table; empty where the file cannot be read as text."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+            first = stream.readline(LONGEST_HEADER)
+        return [plain_name(column) for column in next(csv.reader([first], delimiter=delimiter_of(first)), [])]
+    except (OSError, ValueError, csv.Error):
+        return []
+
+
+def read_rows(path: Path, *, limit: int, needed: tuple[str, ...] = ()) -> list[TableRow]:
+    """All rows that are not blank.
 
     Raises:  InputError when the file is no readable table, a needed column is missing or one stands twice.
     """
@@ -75,7 +86,7 @@ def read_rows(path: Path, *, limit: int, needed: tuple[str, ...] = ()) -> tuple[
         ) from fault
 
 
-def _rows(text: str, name: str, needed: tuple[str, ...]) -> tuple[list[str], list[TableRow]]:
+def _rows(text: str, name: str, needed: tuple[str, ...]) -> list[TableRow]:
     delimiter = delimiter_of(text.partition("\n")[0])
     if text.count('"') % 2:
         line = 1 + text.count("\n", 0, text.rindex('"'))
@@ -102,7 +113,7 @@ def _rows(text: str, name: str, needed: tuple[str, ...]) -> tuple[list[str], lis
                 where=f"{name}:1",
             )
         )
-    return plain, list(_body(reader, header, name, decimal_comma=delimiter == ";"))
+    return list(_body(reader, header, name, decimal_comma=delimiter == ";"))
 
 
 def _body(reader: Iterator[list[str]], header: list[str], name: str, *, decimal_comma: bool) -> Iterator[TableRow]:

@@ -93,6 +93,12 @@ _DTYPES = {
     **dict.fromkeys(("q4-0", "q4-k-s", "q4-k-m", "iq4-xs", "mlx-4bit", "4bit", "bnb-4bit"), "int4"),
 }
 """Names under which engines and model hubs know number formats; fp16 counts as bf16: same size and rate."""
+MIXING_SOURCES = ("inferencex", "inferencemax")
+"""Benchmarks whose client draws lengths at random (InferenceX: from 80 % of the stated one upwards)."""
+DP_SEQUENCES = 16.0
+"""Sequences per chip from which on attention is data parallel, where a row leaves the layout of its workers open."""
+NODE_CHIPS = 8
+"""Chips that split tensors at most, where a row leaves the layout of its workers open."""
 MAX_FILE_BYTES = 64_000_000
 MAX_TENSOR_SPLIT = 16
 MAX_COUNT = 1_000_000
@@ -141,6 +147,8 @@ class Measurement:
     attention_dp: bool = False
     layout_stated: bool = True
     """False where the expert-parallel ranks are left blank."""
+    equal_lengths: bool = False
+    """All prompts are input_tokens long and all answers output_tokens; else these are means."""
     low_quality: bool = False
     remark: str = ""
     """What was made of cells that do not follow the schema."""
@@ -168,8 +176,7 @@ def read_measurements(path: Path) -> list[Row]:
 
     Raises:  InputError when the file cannot be read or lacks its main columns; a bad row is returned with its reason.
     """
-    _, rows = read_rows(path, limit=MAX_FILE_BYTES, needed=_REQUIRED)
-    return [_parsed(row) for row in rows]
+    return [_parsed(row) for row in read_rows(path, limit=MAX_FILE_BYTES, needed=_REQUIRED)]
 
 
 def _parsed(row: TableRow) -> Row:
@@ -240,8 +247,12 @@ def parse_row(text: Mapping[str, str], *, where: str, decimal_comma: bool = Fals
     dp, ep = count("dp", None), count("ep", None)
     chips = count("n_chips", None)
     disaggregated = "disagg" in note
-    prefill_pool = _pool(note, "prefill")
-    decode_pool = _pool(note, "decode")
+    batch = number("batch_or_concurrency", None)
+    if batch is not None and batch <= 0:
+        remarks.append("batch_or_concurrency 0 is read as not stated")
+        batch = None
+    prefill_pool = _pool(note, "prefill", batch=None)
+    decode_pool = _pool(note, "decode", batch=batch)
     if disaggregated and (prefill_pool is None or decode_pool is None):
         faults.append(
             "disaggregated row without prefill_workers, prefill_gpus, decode_workers, decode_gpus in its note"
@@ -249,7 +260,11 @@ def parse_row(text: Mapping[str, str], *, where: str, decimal_comma: bool = Fals
     instance_chips = chips
     if disaggregated and decode_pool is not None:
         instance_chips = max(decode_pool.chips // decode_pool.workers, 1)
-        if not attention_dp and tp is not None:
+        if _layout_open(note, (tp, dp, ep), chips=instance_chips):
+            small = instance_chips <= NODE_CHIPS and _sequences_per_chip(batch, decode_pool.chips) < DP_SEQUENCES
+            tp, ep, attention_dp = (instance_chips if small else 1), None, not small
+            remarks.append(f"layout of decode workers not stated; {'tensor' if small else 'data'} parallel assumed")
+        elif not attention_dp and tp is not None:
             tp = min(tp, instance_chips)
     shape = _layout(tp, pp, dp, ep, chips=instance_chips, attention_dp=attention_dp)
     if not disaggregated:
@@ -278,10 +293,6 @@ def parse_row(text: Mapping[str, str], *, where: str, decimal_comma: bool = Fals
         isl = 0.0
     if isl is not None and cached > isl:
         faults.append("prefix_tokens exceeds isl_tokens, which includes it")
-    batch = number("batch_or_concurrency", None)
-    if batch is not None and batch <= 0:
-        remarks.append("batch_or_concurrency 0 is read as not stated")
-        batch = None
     if "batch_is_per_dp_rank" in note and batch is not None:
         batch *= shape.dp
     sound = len(faults)
@@ -338,6 +349,7 @@ def parse_row(text: Mapping[str, str], *, where: str, decimal_comma: bool = Fals
             decode_pool=decode_pool,
             attention_dp=attention_dp,
             layout_stated=ep is not None,
+            equal_lengths=_equal_lengths(note, text.get("source") or ""),
             low_quality="quality" in note,
             remark="; ".join(remarks),
             note=text.get("note") or "",
@@ -345,6 +357,12 @@ def parse_row(text: Mapping[str, str], *, where: str, decimal_comma: bool = Fals
             where=where,
         ),
     )
+
+
+def _equal_lengths(note: Mapping[str, str], source: str) -> bool:
+    """Whether a client sends prompts of one length: what the note says, else what such clients do by default."""
+    said = note.get("lengths", "").lower()
+    return said == "equal" or (said != "mixed" and not source.strip().lower().startswith(MIXING_SOURCES))
 
 
 def dtype_of(text: str) -> str | None:
@@ -370,11 +388,23 @@ def _noted(note: Mapping[str, str], name: str, default: int) -> int:
     return int(value) if 0 <= value <= MAX_COUNT else default
 
 
-def _pool(note: Mapping[str, str], side: str) -> PoolSize | None:
+def _layout_open(note: Mapping[str, str], ranks: tuple[int | None, ...], *, chips: int) -> bool:
+    """Whether a split row says nothing of how its decode workers divide the model: no workers, or ones all through."""
+    ones = chips > 1 and all(count in (None, 1) for count in ranks)
+    return _noted(note, "decode_workers", -1) == 0 or ones
+
+
+def _sequences_per_chip(batch: float | None, chips: int) -> float:
+    return (batch or 0.0) / max(chips, 1)
+
+
+def _pool(note: Mapping[str, str], side: str, *, batch: float | None) -> PoolSize | None:
     workers, chips = _noted(note, f"{side}_workers", -1), _noted(note, f"{side}_gpus", 0)
-    if workers == 0:
+    if workers == 0 and chips and _sequences_per_chip(batch, chips) >= DP_SEQUENCES:
+        workers = 1  # not stated: so many sequences are decoded by one wide worker
+    elif workers == 0:
         # not stated: workers of one node, as far as they divide the chips
-        workers = next(chips // size for size in (8, 4, 2, 1) if chips % size == 0) if chips else 0
+        workers = next(chips // size for size in (NODE_CHIPS, 4, 2, 1) if chips % size == 0) if chips else 0
     return PoolSize(workers=workers, chips=chips) if chips >= workers > 0 else None
 
 

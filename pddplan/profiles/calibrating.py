@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pddplan.domain.plan import Shape
 from pddplan.errors import InputError, Problem
 from pddplan.performance.benchmark_files import measurements_of, read_benchmark, runs_of_records
 from pddplan.performance.benchmark_run import BenchmarkRun
-from pddplan.performance.delimited_table import delimiter_of, plain_name
+from pddplan.performance.delimited_table import header_of
 from pddplan.performance.measurement import Measurement, read_measurements
 from pddplan.performance.own_fit import OwnFit
 from pddplan.performance.own_fit import calibrate as fit_own
@@ -21,7 +20,6 @@ from pddplan.profiles.catalog import ProfileCatalog
 from pddplan.profiles.efficiency_profile import dump_overlay, engine_of
 from pddplan.units import MS_PER_S
 
-LONGEST_HEADER = 10_000
 MOST_REASONS = 3
 """Runs whose refusal is told one by one when none is left."""
 
@@ -127,13 +125,7 @@ def _short(value: float) -> float:
 
 def _is_table(path: Path) -> bool:
     """A table in the measurement schema has its columns in the first line."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
-            first = stream.readline(LONGEST_HEADER)
-            header = next(csv.reader([first], delimiter=delimiter_of(first)), [])
-    except (OSError, ValueError, csv.Error):
-        return False
-    return {"kind", "model", "chip", "value"} <= {plain_name(column) for column in header}
+    return {"kind", "model", "chip", "value"} <= set(header_of(path))
 
 
 def _same(catalog: ProfileCatalog, m: Measurement, *, chip: str, llm: str) -> bool:

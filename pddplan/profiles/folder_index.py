@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pddplan.errors import InputError, Problem
 from pddplan.files import home_path
+from pddplan.performance.delimited_table import header_of
 from pddplan.profiles import lookup
 from pddplan.profiles.hf_fields import read_json
 from pddplan.profiles.tables import CHIP_COLUMNS, LLM_COLUMNS, read_table
@@ -122,13 +123,7 @@ def _config_names(path: Path, given: list[Path]) -> Iterator[str]:
 
 def _file_table(path: Path, found: FolderIndex) -> None:
     """File the rows of a chips or models table under their names; other tables are left alone."""
-    try:
-        header, rows = read_table(path)
-    except InputError as fault:
-        if _TABLE_NAMES.search(path.stem):
-            found.unread.append(f"{path.name}: {fault.problems[0].what}")
-        return
-    columns = set(header)
+    columns = set(header_of(path))
     keys: tuple[str, ...]
     if columns >= LLM_COLUMNS and columns & {"model", "id"}:
         known, keys = found.llms, _LLM_KEYS
@@ -137,6 +132,11 @@ def _file_table(path: Path, found: FolderIndex) -> None:
     else:
         if _TABLE_NAMES.search(path.stem) and "value" not in columns:
             found.unread.append(f"{path.name}: no columns of a table of chips or models")
+        return
+    try:
+        rows = read_table(path)
+    except InputError as fault:
+        found.unread.append(f"{path.name}: {fault.problems[0].what}")
         return
     own: dict[str, TableEntry] = {}
     for key in keys:  # a row's own name before names that it shares with others

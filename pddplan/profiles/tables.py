@@ -97,13 +97,12 @@ class _Row:
         return int(value)
 
 
-def read_table(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
-    """Names of the columns (lower case), and the rows, each with its ``file:line``.
+def read_table(path: Path) -> list[tuple[str, dict[str, str]]]:
+    """Rows by plain names of columns, each with its ``file:line``.
 
     Raises:  InputError when the file is no readable table.
     """
-    header, rows = read_rows(path, limit=MAX_FILE_BYTES)
-    return header, [(row.where, row.named()) for row in rows]
+    return [(row.where, row.named()) for row in read_rows(path, limit=MAX_FILE_BYTES)]
 
 
 def chip_from_row(values: Mapping[str, str | None], *, where: str, problems: ProblemList) -> Chip:
