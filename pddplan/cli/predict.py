@@ -31,7 +31,9 @@ def predict(
 ) -> None:
     """Predicted value and main terms of each row, or the reason why not; an error summary where values are given.
 
-    The folder of --profiles may hold YAML profiles, Hugging Face configs, and chips.csv and models.csv tables.
+    The folder of --profiles may hold, at any depth, YAML profiles, Hugging Face configs (NAME.json, NAME/config.json),
+    and tables of chips and models in the columns of chips.csv and models.csv. Tables may be divided by commas,
+    semicolons or tabs.
     """
     from pddplan import api
     from pddplan.report.prediction_table import predictions_csv, predictions_data, summary_text
