@@ -19,7 +19,7 @@ from pddplan.domain.llm import (
 from pddplan.domain.provenance import Basis, Provenance
 from pddplan.errors import InputError, Problem, did_you_mean
 from pddplan.files import home_path, is_file, is_folder
-from pddplan.profiles.hf_families import ARCHITECTURES, FAMILIES, Family, family_of, known_types
+from pddplan.profiles.hf_families import ARCHITECTURES, FAMILIES, Family, family_of, family_of_class, known_types
 from pddplan.profiles.hf_feed_forward import feed_forwards
 from pddplan.profiles.hf_fields import Fields, read_json
 from pddplan.profiles.hf_layers import layer_count, mixers
@@ -109,6 +109,11 @@ def config_to_llm(
     fields.unread()
     fields.problems.raise_if_any()
     notes = [n for n in (tower_note,) if n]
+    stated = config.get("model_type")
+    if family is None and isinstance(stated, str) and family_of(stated) is None and family_of(word) is not None:
+        notes.append(
+            f"model_type {stated[:80]!r} is unknown; read as {word}, which the class it names or its text part is"
+        )
     if "_provenance" in config:
         notes.append(f"the file says of itself: {str(config['_provenance'])[:500]}")
     llm = Llm(
@@ -153,9 +158,12 @@ def _text_part(config: Mapping[str, Any], source: str, family: str | None) -> tu
             word = outer_type if family_of(outer_type) else word
         return data, _as_type(word, source), True
     named = config.get("architectures")
-    # some files carry the model_type of another model, but name their class
-    by_class = ARCHITECTURES.get(str(named[0])) if isinstance(named, list) and named else None
-    return dict(config), _as_type(family or by_class or outer_type, source), False
+    # some files carry the model_type of another model or one of their own, but name their class
+    by_class = str(named[0]) if isinstance(named, list) and named else ""
+    own = ARCHITECTURES.get(by_class)
+    if own is None and (not isinstance(outer_type, str) or family_of(outer_type) is None):
+        own = family_of_class(by_class)
+    return dict(config), _as_type(family or own or outer_type, source), False
 
 
 def _as_type(word: Any, source: str) -> str:

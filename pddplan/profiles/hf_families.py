@@ -6,6 +6,7 @@ only for keys that published files of the family do leave out; they are shown as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -339,9 +340,20 @@ ARCHITECTURES: Mapping[str, str] = MappingProxyType(
 """Families of files whose ``model_type`` is missing or another model's, by the class they name."""
 
 
+_CLASS_ENDS = re.compile(r"(For(CausalLM|ConditionalGeneration)|LMHeadModel|Model)$")
+
+
 def known_types() -> list[str]:
     """All names that an import takes as ``model_type``."""
     return sorted({*FAMILIES, *SAME_AS})
+
+
+def family_of_class(name: str) -> str | None:
+    """``model_type`` that a class name tells: ``Qwen3MoeForCausalLM`` is ``qwen3_moe``."""
+    if name in ARCHITECTURES:
+        return ARCHITECTURES[name]
+    bare = _CLASS_ENDS.sub("", name).lower()
+    return next((known for known in known_types() if known.replace("_", "") == bare), None)
 
 
 def family_of(model_type: str) -> tuple[str, Family] | None:

@@ -17,7 +17,7 @@ from pddplan.performance.kv import kv_size
 from pddplan.performance.parameters import total_parameters, weight_bytes
 from pddplan.performance.work import linear_flops_per_token
 from pddplan.profiles.hf_config import Import, config_to_llm, import_config
-from pddplan.profiles.hf_families import FAMILIES, SAME_AS, family_of
+from pddplan.profiles.hf_families import FAMILIES, SAME_AS, family_of, family_of_class
 from pddplan.profiles.hf_fields import parse_json
 
 LLAMA: dict[str, Any] = {
@@ -624,3 +624,25 @@ def test_faults_of_searched_layers_are_named_by_block() -> None:
         "block_configs[3].attention.n_heads_in_group",
     ):  # fmt: skip
         assert part in said
+
+
+@pytest.mark.parametrize(
+    ("class_name", "family"),
+    [("LlamaForCausalLM", "llama"), ("Qwen3MoeForCausalLM", "qwen3_moe"), ("MiniMaxM2ForCausalLM", "minimax_m2"),
+     ("DeepseekV3ForCausalLM", "deepseek_v3"), ("GPT2LMHeadModel", "gpt2"), ("GptOssForCausalLM", "gpt_oss")],
+)  # fmt: skip
+def test_classes_tell_their_family(class_name: str, family: str) -> None:
+    assert family_of_class(class_name) == family
+
+
+def test_a_renamed_llama_is_a_llama_and_says_so() -> None:
+    config = {
+        "model_type": "my_model", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 100,
+        "torch_dtype": "bfloat16", "tie_word_embeddings": False,
+    }  # fmt: skip
+    found = config_to_llm(config, source="config.json", model_id="m")
+    assert found.llm.family == "llama"
+    assert any("'my_model' is unknown" in note for note in found.notes)
+    with pytest.raises(InputError):
+        config_to_llm({**config, "architectures": ["MyForCausalLM"]}, source="config.json", model_id="m")
