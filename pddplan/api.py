@@ -216,7 +216,11 @@ def compared(
             if left_s < LEAST_COMPARISON_S:
                 return replace(sizing, remarks=(*sizing.remarks, OUT_OF_TIME))
             limited = replace(bounds, time_limit_s=min(left_s, COMPARISON_S))
-            sizing = part(sizing, question, objective=same_rate, limits=limited, clock=clock)
+            try:
+                sizing = part(sizing, question, objective=same_rate, limits=limited, clock=clock)
+            except InputError as error:  # what rivals alone need to know does not take the plan away
+                remark = f"a comparison is missing: {error.problems[0].what}; {error.problems[0].fix}"
+                sizing = replace(sizing, remarks=(*sizing.remarks, remark))
     except KeyboardInterrupt:
         return replace(sizing, remarks=(*sizing.remarks, INTERRUPTED))
     return sizing

@@ -201,7 +201,7 @@ class Problem:
             raise InputError(
                 Fault(
                     what=f"chip {pool.chip!r} has no NIC rate: KV transfers inside site {pool.site!r} cannot be timed",
-                    fix="add nic_gbps to the chip profile, or give the setting rdma_bytes_per_s",
+                    fix="add nic_gbps to the chip profile, or say what an instance sends: --set rdma_bytes_per_s=5e10",
                     where=f"pool {pool.id}",
                 )
             )
