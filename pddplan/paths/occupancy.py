@@ -29,11 +29,11 @@ class SlotOccupancy:
     """How full a decoding pool is."""
 
     delay_probability: float
-    """Chance that no slot can be taken."""
+    """Chance that no slot can be taken, as its exponential tail sees it."""
     sequences_sd: float
     """Standard deviation of the sequences in flight in the whole pool."""
     excess: float
-    """Mean length of the queue that a request finds when it has to wait, itself included."""
+    """Mean length of the queue, itself included, that a request finds when it has to wait long."""
     waves_share: float = 0.0
     """What part of the variance at the level m comes from waves of arrivals."""
     at_load: Callable[[Array], Array] | None = None
@@ -90,8 +90,9 @@ def slot_occupancy(
     """Sequences in flight in a decoding pool, when fewer of them mean faster steps.
 
     Formula:     P(k) ~ 1/z_k exp(sum over j = 1..k of log(lambda h_j / j) / z_j) for k <= c; chance of delay = P(c),
-                 times the mean queue there a + v, times 1 + o V_c / (2 z_c) (c / (lambda h_c) - 1) for waves;
-                 e = max(sqrt(a b), b) + (I_inf - 1) / (2 (1 - rho)),  b = (1 + cs^2) / (2 (1 - rho)),
+                 times the mean queue there a + v, times 1 + o V_c / (2 z_c) (c / (lambda h_c) - 1) for waves, times
+                 (e + max(sqrt(a b) - b, 0)) / e, so that the mean is kept with a tail e that ends as the work is done;
+                 e = b + (I_inf - 1) / (2 (1 - rho)),  b = (1 + cs^2) / (2 (1 - rho)),
                  a = (J_c + cs^2) / (2 s), v = V_c / (2 s), s = 1 - lambda h_c / c: near full slots, stops and waves
                  push; in a long queue only the work and whole waves do;
                  z_j = 1 + (J_j - 1)/2 + o V_j,  V_j = (I - 1) (1 + D E[p])^2, I at the window 1 / (o r_j),
@@ -143,15 +144,16 @@ def slot_occupancy(
     slack = max(1.0 - request_rate_rps / float(ends[-1]), room)
     passing, lasting = 0.5 * (jump + work_scv) / slack, 0.5 * (1.0 + work_scv) / room
     in_the_end = 0.5 * (float(unrest.arrivals(np.array([_ENDLESS_S]))[0]) - 1.0) / room
-    excess = max(np.sqrt(lasting * passing), lasting) + max(in_the_end, -0.5 * lasting)
+    end = lasting + max(in_the_end, -0.5 * lasting)
+    # a wait begins as stops and waves push it, and ends as work is done: less varied than an exponential of its mean
+    oftener = 1.0 + max(np.sqrt(lasting * passing) - lasting, 0.0) / end
     states = np.concatenate([[0.0], taken])
     mean = float(weight @ states)
     sd = float(np.sqrt(max(weight @ states**2 - mean**2, 0.0)))
     # in waves more arrive while it is full: between the mean and what full slots serve
     seen = 1.0 + 0.5 * unrest.overlap * max(waves, 0.0) / float(spread[-1]) * (float(ends[-1]) / request_rate_rps - 1.0)
-    return SlotOccupancy(
-        min(float(weight[-1]) * seen, 1.0), sd, float(excess), share, at_load=lambda load: weights(load)[:, -1]
-    )
+    chance = float(min(weight[-1] * seen * oftener, 1.0))
+    return SlotOccupancy(chance, sd, float(end), share, at_load=lambda load: weights(load)[:, -1])
 
 
 def _spread(
