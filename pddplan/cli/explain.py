@@ -46,11 +46,11 @@ def explain(
     with profile_dirs(profiles):
         inputs, decided = api.load_plan_inputs(plan)
         problem, found = questions.problem_of(inputs), None
+        limits = read_asked(plan)[1]
         steps = derivation(problem, decided, api.evaluate_plan(inputs, decided))
         if not formulas:
             from pddplan.optimize.explanation import explain as explained
 
-            limits = read_asked(plan)[1]
             found = explained(problem, decided, shapes=questions.shapes_of(inputs), limits=limits, within=within)
     if as_json:
         from pddplan.report.explanation import explanation_json
@@ -62,7 +62,7 @@ def explain(
     if found is not None:
         from pddplan.report.explanation import render
 
-        sys.stdout.write(render(found, screen) + "\n")
+        sys.stdout.write(render(found, screen, limits=limits) + "\n")
     sys.stdout.write(render_derivation(steps, screen))
 
 

@@ -66,7 +66,12 @@ def calibrate(
                     said.append(f"{row.where}: not read: {row.reason}")
                 elif _same(catalog, m, chip=wanted_chip.id, llm=wanted_llm.id):
                     kept.append(m)
-            said.append(f"{path}: {len(rows)} rows, {len(kept)} of {wanted_llm.id} on {wanted_chip.id}")
+            counted = f"{path}: {len(rows)} rows, {len(kept)} of {wanted_llm.id} on {wanted_chip.id}"
+            if not kept:
+                seen = sorted({f"{m.model} on {m.chip}" for row in rows if (m := row.measurement) is not None})
+                counted += f": not used: its rows are of {', '.join(seen[:MOST_REASONS]) or 'nothing that can be read'}"
+                counted += f" and {len(seen) - MOST_REASONS} more" if len(seen) > MOST_REASONS else ""
+            said.append(counted)
             measurements += kept
             continue
         for run in _runs(path):

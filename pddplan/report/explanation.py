@@ -7,6 +7,7 @@ from typing import Any
 
 from pddplan.domain.outcome import Outcome
 from pddplan.optimize.explanation import Alternative, Explanation, Marginal
+from pddplan.optimize.objective import Limits
 from pddplan.report.json_plan import finite
 from pddplan.report.numbers import count, percent, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
@@ -16,7 +17,7 @@ RATE_LEVER = "rate"
 """How an explanation calls more traffic."""
 
 
-def render(found: Explanation, screen: Screen) -> str:
+def render(found: Explanation, screen: Screen, *, limits: Limits | None = None) -> str:
     """Verdict, what binds, what one more unit buys, what else was close, why not the others."""
     outcome, width, paint = found.outcome, screen.width, screen.paint
     currency = outcome.cost.currency
@@ -26,7 +27,7 @@ def render(found: Explanation, screen: Screen) -> str:
     rows = [[b.limit, short(b.used), short(b.available), b.unit] for b in outcome.binding]
     columns = [Column("limit", importance=0), Column("used", right=True), Column("of", right=True), Column("unit")]
     lines += table(columns, rows, width=width, paint=paint) or paragraph(
-        whole_instances(outcome) or "nothing is used to its limit", width=width, indent="    ", first="  "
+        whole_instances(outcome, limits) or "nothing is used to its limit", width=width, indent="    ", first="  "
     )
     lines += ["", paint.bold("What one more would buy")]
     columns = [Column("lever", importance=0), Column("effect", importance=0)]

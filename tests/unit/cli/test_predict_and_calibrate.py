@@ -93,3 +93,10 @@ def test_calibrate_writes_an_overlay_that_predicts_better(
 def test_calibrate_says_when_nothing_fits(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["calibrate", "--chip", "h100-sxm", "--model", "qwen3-32b", str(table)]) == 2
     assert "no measurement can be used" in capsys.readouterr().err
+
+
+def test_a_table_of_another_model_is_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["calibrate", str(table), "--chip", "h100-sxm", "--model", "llama-3.1-70b"]) == 2
+    said = capsys.readouterr().err
+    assert "0 of llama-3.1-70b on h100-sxm" in said
+    assert "its rows are of llama-3.1-8b on h100_sxm" in said
