@@ -231,7 +231,7 @@ def comparison(sizing: Sizing) -> str:
     rows = [
         ["chips", *(count(chips_in(o)) for _, o in columns)],
         [f"{currency} a month", *(amount(o.cost.monthly_total) for _, o in columns)],
-        ["BCR", *(short(o.bcr) for _, o in columns)],
+        [f"BCR [req/s per 1,000 {currency} a month]", *(short(o.bcr) for _, o in columns)],
         ["TTFT P90", *(seconds(o.ttft.p90) for _, o in columns)],
         ["TTFT P99", *(seconds(o.ttft.p99) for _, o in columns)],
     ]
