@@ -129,7 +129,8 @@ class _Settling:
             judge = Judge(points)
             own = judged(points, tidied(judge, smaller_fleet(judge, result.best)), topology=self.topology)
             settles = own.short <= 0
-            kept = self._kept(points, own, search)
+            basis = self._kept(points, own)
+            kept = self._or_runner_up(points, basis, search)
             if kept is not None and kept.short <= 0:
                 if kept is not own:  # looked at in passing until now
                     kept = judged(points, kept.candidate, topology=self.topology)
@@ -138,25 +139,29 @@ class _Settling:
                     best = found
             if result.status == INTERRUPTED or (settles and _close(result.value, value, max(limits.gap, 1e-9))):
                 break
-            basis = kept or own
+            basis = basis or own  # not a runner-up: its mix may be the one that was searched
             updated = self.remixed(points, basis.outcome.plan)
             if settles and same_numbers(points, updated, result.best):
                 break
             points, start = sized(updated, limits=limits), (basis.candidate,)
         return best if best is not None else NothingFound(proven=False, why=NONE_FOUND)
 
-    def _kept(self, points: Points, own: Judged, search: Search) -> Judged | None:
-        """A plan as found where it keeps its promises, at the most it may serve; else mended; None in vain.
-
-        One that the search liked less may be better than a mended one: it keeps its promises under its own mix as well.
-        """
+    def _kept(self, points: Points, own: Judged) -> Judged | None:
+        """A plan as found where it keeps its promises, at the most it may serve; else mended; None in vain."""
         if own.short <= 0:
             return stretched(points, own, topology=self.topology, deadline=self.deadline)
-        deadline = max(self.deadline, time.perf_counter() + LEAST_TIME_S)
-        kept = mended(points, own, topology=self.topology, deadline=deadline)
+        return mended(points, own, topology=self.topology, deadline=self._to_mend_until)
+
+    @property
+    def _to_mend_until(self) -> float:
+        return max(self.deadline, time.perf_counter() + LEAST_TIME_S)
+
+    def _or_runner_up(self, points: Points, kept: Judged | None, search: Search) -> Judged | None:
+        """A plan that the search liked less may be better than a mended one: it keeps its promises as it is."""
+        until = self._to_mend_until
         score = search.score(kept.candidate) if kept is not None else -math.inf
         for candidate in sorted(search.runners_up, key=search.score, reverse=True)[:MOST_RUNNERS_UP]:
-            if search.score(candidate) <= score or time.perf_counter() > deadline:
+            if search.score(candidate) <= score or time.perf_counter() > until:
                 break
             other = judged(points, smaller_fleet(search.judge, candidate), topology=self.topology)
             if other.short <= 0:
@@ -228,10 +233,10 @@ def settled(
         open_gap = open_gap and limits.prove_shapes  # plans to compare with are asked for quickly, without a proof
         if solver is None or solver.status == INTERRUPTED or not open_gap or math.isfinite(points.bound):
             return found
+    elif impossible(points, time_limit_s=max(settling.deadline - time.perf_counter(), LEAST_TIME_S)):
+        return NothingFound(proven=True, why=NONE_EXISTS)  # also where a search ran out of time before it saw that
     elif found.out_of_time:
         return found
-    elif impossible(points, time_limit_s=max(settling.deadline - time.perf_counter(), LEAST_TIME_S)):
-        return NothingFound(proven=True, why=NONE_EXISTS)
     return settling.parted(points, found)
 
 
