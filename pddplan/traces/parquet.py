@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pddplan.errors import InputError, Problem
 from pddplan.files import STANDARD_ERROR, muted
+from pddplan.traces.formats import DEEPEST_KEY
 
 ROWS_AT_ONCE = 200_000
 MOST_ROWS = 20_000_000
@@ -55,6 +57,21 @@ def row_count(path: Path) -> int:
         what = f"holds {rows:,} rows, and at most {MOST_ROWS:,} are read"
         raise InputError(Problem(what=what, fix="cut out a shorter time", where=str(path)))
     return rows
+
+
+def parquet_fields(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Columns, those inside others as ``outer.inner``, each with the way to it."""
+    import polars as pl
+
+    found: dict[str, tuple[str, ...]] = {}
+    levels: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), schema)]
+    for path, inner in levels:
+        for name, kind in inner.items():
+            way = (*path, name)
+            found.setdefault(".".join(way), way)
+            if isinstance(kind, pl.Struct) and len(way) <= DEEPEST_KEY:
+                levels.append((way, {field.name: field.dtype for field in kind.fields}))
+    return found
 
 
 def refuse_deadly(path: Path, names: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from pddplan.files import home_path
 from pddplan.traces import formats, servegen, session_readers
 from pddplan.traces.bundled import bundled_traces
 from pddplan.traces.cleaning import MAX_SKIP_FRACTION, Cleaner
-from pddplan.traces.parquet import parquet_in_words
+from pddplan.traces.parquet import parquet_fields, parquet_in_words
 from pddplan.traces.recognise import Recognised, recognise, with_parquet_columns
 from pddplan.traces.rows import Rows
 from pddplan.traces.source import BLOCK_BYTES, PARQUET_MAGIC, Progress, Source, open_source
@@ -164,7 +164,7 @@ def _parquet(source: Source, options: ReadOptions) -> Recognised:
             )
         )
     with parquet_in_words(source.name):
-        names = pl.scan_parquet(source.path).collect_schema().names()
+        names = list(parquet_fields(pl.scan_parquet(source.path).collect_schema()))
     found = Recognised(container="parquet", format="", why="")
     return with_parquet_columns(found, names, name=source.name, columns=options.columns)
 

@@ -21,7 +21,7 @@ from pddplan.traces.events import each_flattened
 from pddplan.traces.formats import GENERIC, TableFormat
 from pddplan.traces.json_rows import Objects, bad_line, json_objects, number_of, whole_json
 from pddplan.traces.keys import UNKNOWN, KeyTable, Names, joined_prints, prints_of
-from pddplan.traces.parquet import ROWS_AT_ONCE, parquet_in_words, refuse_deadly, row_count
+from pddplan.traces.parquet import ROWS_AT_ONCE, parquet_fields, parquet_in_words, refuse_deadly, row_count
 from pddplan.traces.recognise import Recognised, path_of, pick
 from pddplan.traces.rows import BadRow, Ints, Rows
 from pddplan.traces.source import BLOCK_BYTES, Source, TextBlock
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 NUMBER_ROLES = ("input", "output", "hit", "appended", "written")
 FAILED_WORDS = frozenset({"failed", "failure", "error", "errored", "timeout", "cancelled", "canceled", "aborted"})
+ID_WORD = r"[^\s,;\[\](){}\"']+"
+"""A block id inside a cell of text."""
 LARGEST_ID = 2**63
 LARGEST_WHOLE_FLOAT = 2**53
 LARGEST_ARRAY_BYTES = 256 * MIB
@@ -218,12 +220,15 @@ class TableReader:
                     where=self.source.name,
                 )
             )
-        names = list(dict.fromkeys(self.columns.values()))
+        with parquet_in_words(str(path)):
+            fields = parquet_fields(pl.scan_parquet(path).collect_schema())
+        names = list(dict.fromkeys(fields[column][0] for column in self.columns.values()))
+        wanted = [_at(fields[column]).alias(column) for column in dict.fromkeys(self.columns.values())]
         total = row_count(path)
         refuse_deadly(path, names)
         for start in range(0, total, ROWS_AT_ONCE):
             with parquet_in_words(str(path)):
-                frame = pl.scan_parquet(path).select(names).slice(start, ROWS_AT_ONCE).collect()
+                frame = pl.scan_parquet(path).select(wanted).slice(start, ROWS_AT_ONCE).collect()
                 rows = self._from_frame(frame, np.arange(start + 1, start + 1 + frame.height))
             yield rows
         self.source.digest_file()
@@ -389,9 +394,13 @@ def _lists(series: Any) -> tuple[Ints, Ints, np.ndarray]:
     """Offsets, ids, and which rows have no usable list (those count as empty)."""
     import polars as pl
 
-    if series.dtype == pl.String:  # CSV: "[1, 2, 3]" or "1 2 3"
-        series = series.str.extract_all(r"-?[0-9]+").cast(pl.List(pl.Int64), strict=False)
-    if series.dtype == pl.List(pl.String):
+    if series.dtype == pl.String:  # CSV: "[1, 2, 3]", "1 2 3" or "['a1', 'b2']"
+        series = series.str.extract_all(ID_WORD)
+        ids = _word_ids(series.explode(empty_as_null=False, keep_nulls=False))
+        broken = series.is_null().to_numpy()
+    elif series.dtype in (pl.List(pl.String), pl.List(pl.Binary)):
+        if series.dtype == pl.List(pl.Binary):
+            series = series.list.eval(pl.element().bin.encode("hex"))
         flat = series.explode(empty_as_null=False, keep_nulls=False).hash(seed=0)
         ids = flat.to_numpy().view(np.int64)
         broken = (series.is_null() | series.list.eval(pl.element().is_null()).list.any()).to_numpy()
@@ -410,13 +419,19 @@ def _lists(series: Any) -> tuple[Ints, Ints, np.ndarray]:
     return np.concatenate(([0], np.cumsum(lengths))), ids, np.asarray(broken, dtype=bool)
 
 
+def _word_ids(words: Any) -> Ints:
+    """Ids of words: whole numbers of 64 bits as they are, other words by their print."""
+    import polars as pl
+
+    signed, unsigned = words.cast(pl.Int64, strict=False), words.cast(pl.UInt64, strict=False)
+    ids = signed.fill_null(unsigned.reinterpret(signed=True))
+    return np.asarray(ids.fill_null(words.hash(seed=0).reinterpret(signed=True)).to_numpy(), dtype=np.int64)
+
+
 def _id_list(value: Any) -> tuple[list[int], str | None]:
     if isinstance(value, str):
-        parts = value.replace("[", " ").replace("]", " ").replace(",", " ").split()
-        try:
-            value = [int(part) for part in parts]
-        except ValueError:
-            return [], "block ids must be whole numbers"
+        words = re.findall(ID_WORD, value)
+        value = [int(word) if re.fullmatch(r"[+-]?\d{1,20}", word) else word for word in words]
     if not isinstance(value, list):
         return [], f"block ids must be a list, got {_kind(value)}"
     ids = []

@@ -152,3 +152,45 @@ def test_rounds_without_times_are_read_and_a_lacking_key_is_named(tmp_path: Path
     with pytest.raises(InputError) as caught:
         read(tmp_path, lines(rounds), strict=True)
     assert caught.value.problems[0].what == "output_tokens is missing"
+
+
+def cells(name: Callable[[int], object], between: str = " ", blank: str = "") -> str:
+    """The trace as CSV, block ids in one cell."""
+    rows = []
+    for row in ROWS:
+        ids = between.join(str(name(i)) for i in row["hash_ids"])
+        rows.append(f'{row["timestamp"]},{row["input_length"]},{row["output_length"]},"[{ids}]"\n')
+    return "timestamp,input_length,output_length,hash_ids\n" + blank.join(rows)
+
+
+@pytest.mark.parametrize("blank", ["", "\n"], ids=["fast", "slow"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda blank: cells(int, blank=blank),
+        lambda blank: cells(lambda i: f"{'abcdefg'[i % 7]}{i // 7}", ", ", blank),
+        lambda blank: cells(lambda i: f"'{i * 2**40:032x}'", ",", blank),
+        lambda blank: cells(lambda i: 2**63 + i, ", ", blank),
+    ],
+)
+def test_ids_in_a_cell_may_be_words(tmp_path: Path, text: Callable[[str], str], blank: str) -> None:
+    """Letters count: ``a1`` and ``b1`` are two blocks. A blank line sends a file the slow way, with the same result."""
+    found = facts(read(tmp_path, text(blank), "t.csv", block_tokens=BLOCK))
+    assert found == facts(read(tmp_path, lines(ROWS), block_tokens=BLOCK))
+
+
+def test_parquet_with_objects_in_columns_and_bytes_as_ids(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    rows = [
+        {
+            "created": row["timestamp"] / 1000,
+            "usage": {"prompt_tokens": row["input_length"], "completion_tokens": row["output_length"]},
+            "block_hashes": [i.to_bytes(16, "big") for i in row["hash_ids"]],
+        }
+        for row in ROWS
+    ]
+    pl.DataFrame(rows).write_parquet(path)
+    assert facts(read_trace(path, ReadOptions(block_tokens=BLOCK))) == facts(
+        read(tmp_path, lines(ROWS), block_tokens=BLOCK)
+    )
