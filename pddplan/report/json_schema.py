@@ -240,7 +240,9 @@ _PLAN = {
         },
         "What to change on the way from the plan of --keep; null = none was given.",
     ),
-    "remarks": _about(_list(_TEXT), "Why a comparison is missing, and other things to know about the question."),
+    "remarks": _about(
+        _list(_TEXT), "Cautions, why a comparison is missing, and other things to know about the question."
+    ),
     "record": _about(
         _object({"inputs": {"type": "object"}, "plan": {"type": "object"}}),
         "All records the plan was made from; read back by simulate, explain and evaluate_plan.",
