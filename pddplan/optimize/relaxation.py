@@ -54,7 +54,8 @@ def infeasible(
         if len(together) > 1:
             joint = together
         else:
-            found.extend(together)
+            said = {relaxation.limit for relaxation in found}
+            found.extend(relaxation for relaxation in together if relaxation.limit not in said)
     what = f"{topology.name}: {nothing.why}"
     others = _other_topologies(question, deadline)
     if others:
