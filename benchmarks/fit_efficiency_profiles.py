@@ -22,6 +22,10 @@ TITLES: dict[str, tuple[str, str]] = {
     "known": ("published", "publications named in benchmarks/fit_efficiency.py; the measurements say less about it"),
     "start": ("assumption", "start of the fit (public findings, round numbers); the measurements say less about it"),
     "rule": ("assumption", "usual engine settings"),
+    "scheduler": (
+        "published",
+        "SGLang's server arguments: prompts join decoding passes only with --enable-mixed-chunk",
+    ),
 }
 """Kind and title of each source."""
 
@@ -33,9 +37,16 @@ ASSUMED: dict[str, tuple[float, float]] = {
     "chunk_tokens": (2048, 16384),
     "tail_packing": (0, 1),
     "exchange_overlap": (0, 1),
+    "redundant_experts": (0, 0.25),
+    "prefills_first": (0, 1),
     "speculation_acceptance": (0.4, 0.9),
 }
 """Numbers no measurement here tells, with their plausible range."""
+
+SCHEDULERS: dict[str, dict[str, tuple[str, float, str]]] = {
+    "sglang-2025": {"prefills_first": ("value", 1.0, "scheduler")},
+}
+"""What an engine does by its own description, whatever the fit says."""
 
 CHIPS: dict[str, tuple[str, ...]] = {
     "a100-80g": ("a100-80g", "a100-40g", "a800-80g"),
@@ -84,17 +95,13 @@ def write_layers(result: Fit, folder: Path) -> None:
                 ranges[name] = (0.0, 1.0)
     _write(folder / "default.yaml", "any chip under any engine", "default", numbers=default, ranges=ranges)
     for vendor, file in (("NVIDIA", "vendor-nvidia"), ("AMD", "vendor-amd")):
-        factors = {p.name: result.factor(p.name, "vendor", vendor) for p in result.parameters}
-        numbers = {
-            name: (how, value, _basis(result, name, "vendor", vendor))
-            for name, (how, value, _) in _kept(factors).items()
-        }
+        numbers = _level(result, "vendor", vendor)
         applies = f"{{vendors: [{vendor}]}}"
         _write(folder / f"{file}.yaml", f"{vendor} chips", "vendor", applies=applies, numbers=numbers)
     for chip, members in CHIPS.items():
-        factors = {p.name: result.factor(p.name, "chip", chip) for p in result.parameters}
         applies = f"{{chips: [{', '.join(members)}]}}"
-        _write(folder / f"chip-{chip}.yaml", " ".join(members), "chip", applies=applies, numbers=_kept(factors))
+        numbers = _level(result, "chip", chip)
+        _write(folder / f"chip-{chip}.yaml", " ".join(members), "chip", applies=applies, numbers=numbers)
     for stack, (title, parent, applies) in STACKS.items():
         factors = {}
         engine = next((e for e in ("vllm", "sglang", "trtllm", "compiled") if e in stack), "")
@@ -112,6 +119,7 @@ def write_layers(result: Fit, folder: Path) -> None:
             numbers = {k: v for k, v in numbers.items() if k not in ENGINE_NUMBERS}
         if stack == "operators":
             numbers |= dict.fromkeys(ENGINE_NUMBERS, ("value", 0.0, "fit"))
+        numbers |= SCHEDULERS.get(stack, {})
         _write(folder / f"{stack}.yaml", title, "stack", parent=parent, applies=applies, numbers=numbers)
 
 
@@ -119,6 +127,13 @@ def _basis(result: Fit, name: str, level: str = "", key: str = "", *, otherwise:
     """``fit`` where the measurements tell a number, another source where its prior does."""
     slot = result.slots.get((name, level, key))
     return "fit" if slot is None or result.told[slot] >= TOLD_SHARE else otherwise
+
+
+def _level(result: Fit, level: str, key: str) -> dict[str, tuple[str, float, str]]:
+    """Factors of one chip or vendor, each with where it comes from."""
+    factors = {p.name: result.factor(p.name, level, key) for p in result.parameters}
+    kept = _kept(factors)
+    return {name: (how, value, _basis(result, name, level, key)) for name, (how, value, _) in kept.items()}
 
 
 def _kept(factors: dict[str, float]) -> dict[str, tuple[str, float, str]]:

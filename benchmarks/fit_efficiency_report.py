@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from fit_efficiency import HEAD, Data, group_columns, line, table
+from fit_efficiency_scatter import section
 
 from pddplan.domain.workload import Array
 from pddplan.performance.measurement import COLUMNS, KINDS, MODES, UNITS
@@ -28,6 +29,7 @@ def report(data: Data, in_sample: Array, held_out: Mapping[str, Array], *, ttft:
         _goals(data, errors),
         *(_left_out(data, by, e) for by, e in errors.items()),
         _bias(data, in_sample, errors),
+        section(data, errors),
         _in_sample(data, in_sample),
         ttft,
         _where_it_fails(data, errors),
@@ -112,9 +114,10 @@ def table_of_ttft(apart: Data, e: Array) -> str:
 _TTFT = """No fit sees these rows. Predicted is host time, prefill, the wait for prompts in progress, half a running
 step, and the wait within the first wave: a client starts by sending all prompts at once, and usually sends ten per slot
 in all, so that one prompt in ten waits for half of the others (medians do without). That explains TensorRT-LLM and vLLM
-where lengths are mixed. What stays too low: clients and engines that keep whole waves in step (SGLang with equal
-lengths waits like the first wave again and again), queues where memory is short, and slow hosts. Split systems are
-left out: their TTFT near the limit of prefill is a queue that no row describes."""
+where lengths are mixed. Equal requests on an engine that prefills first (SGLang) stay in step: every wave waits
+like the first one, and the wait is that of its earlier passes. What stays too low: queues where memory is short, slow
+hosts, and SGLang with mixed lengths (DeepSeek), where requests still arrive in clumps. Split systems are left out:
+their TTFT near the limit of prefill is a queue that no row describes."""
 
 
 def _where_it_fails(data: Data, errors: Mapping[str, Array]) -> str:
@@ -149,8 +152,16 @@ _REASONS = """Why, as far as we can see:
   for interpreted eager engines, LLM-Inference-Bench for vLLM of 2024) is predicted from the era's prior.
   `pddplan calibrate` on a handful of own runs removes most of this.
 - **Clients that keep requests in step.** With prompts and answers of one length, an engine that prefills first (SGLang)
-  serves whole waves, and only half of the other prompts interrupt an answer; with mixed lengths all do. No row says
-  which client was used, and SGLang's rows here are of both kinds: hence its biases of both signs.
+  serves whole waves, and only the later half of a wave interrupts an answer; with mixed lengths all others do. Rows are
+  read as equal lengths unless they say otherwise (`lengths=mixed` in the note) or come from a client that mixes
+  (InferenceX). Runs of Llama-3.1-8B on H200 with SGLang 0.5.6 do not follow: their TTFT is a third of what waves make,
+  their TPOT what unrelated requests make, and no column says why; Qwen3-235B there decodes batches of two no faster
+  than batches of four. They are most of the bias of H200 with SGLang.
+- **Layouts that a row leaves open.** Split systems of GB200 state one rank of everything for workers of 4 to 48 chips,
+  or no workers at all. They are read as tensor parallel below 16 requests a chip and 8 chips a worker, else as data
+  parallel attention: later runs of the same sizes state just that, at the same speed.
+- **Hosts.** One thread of an A100's host (EPYC 7002) takes 1.4 times that of later ones, which engines without captured
+  graphs feel in every layer; vLLM of 2024 also sends its inputs to every worker in each step. Both are priors.
 - **Releases of one engine.** A release candidate run months later carries the date of the run: `trtllm 1.0.0rc3` is
   slower than the engines of its date.
 - **A vendor with one chip.** MI300X is the only AMD chip with runs of good quality. Without them AMD rests on what is
@@ -158,6 +169,9 @@ _REASONS = """Why, as far as we can see:
   default would make. Two software releases here differ by a factor of 1.7 on one configuration. Other vendors have no
   rows at all: they inherit the general default. It suits the matrix rates published of Gaudi 2 (arXiv 2501.00210);
   the rest is a guess.
+- **4-bit Mixtral in sums of operators.** With TP2 and TP4 on B200 and GB200 the measured experts of a decoding step
+  take less time than reading all their weights once at full memory bandwidth (at 16 requests 57 % of it): either the
+  database hits fewer of the eight experts than chance does, or weights come from cache. Ours stays above that bound.
 - **Mixtures of experts in unusual layouts.** Kernels switch between back ends at certain batch sizes (twofold steps
   within one layout), narrow expert slices lose efficiency, and load among experts is anybody's guess.
 - **Sums of operators over nodes.** Operator databases price the exchange of tokens among experts as a gathering of all
@@ -176,7 +190,8 @@ def _schema() -> str:
 A table has the columns `{", ".join(COLUMNS)}`.
 `kind` is one of {_words(KINDS)}; `note` starts with `mode=` and one of {_words(MODES)};
 `unit` is one of {_words(UNITS)}.
-Times are per step, pass or request; `isl_tokens` includes `prefix_tokens`. Rows that cannot be predicted say why."""
+Times are per step, pass or request; `isl_tokens` includes `prefix_tokens`. `lengths=equal` or `lengths=mixed` in the
+note says whether all requests of a closed loop are alike. Rows that cannot be predicted say why."""
 
 
 def _words(words: Any) -> str:

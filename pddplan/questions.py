@@ -270,6 +270,7 @@ def shapes_of(inputs: Inputs) -> Callable[[str, Role], Sequence[Shape]]:
                 weights_dtype=inputs.weights_dtype,
                 kv_dtype=inputs.kv_dtype,
                 context_tokens=context,
+                drafts=inputs.speculation_depth > 0,
             )
             timed = [table.shape for table in inputs.tables if _is_of(table, chip)]
             memo[key] = list(dict.fromkeys([*timed, *found]))

@@ -8,7 +8,7 @@ so that a level without data changes nothing and what is left out of a fit falls
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,6 +91,7 @@ ENGINE_NUMBERS = (
     "step_overhead_s",
     "sequence_overhead_s",
     "prefill_overhead_s",
+    "worker_overhead_s",
     "query_norm_overhead_s",
 )
 """Numbers that sums of operators do not hold."""
@@ -137,6 +138,12 @@ class Fit:
         slot = self.slots[name, level, key]
         half = CONFIDENCE_Z * self.deviation[slot]
         return float(np.exp(self.x[slot] - half)), float(np.exp(self.x[slot] + half))
+
+    def without(self, level: str) -> Fit:
+        """The same fit with the deviations of one level taken out: what holds for keys that nobody measured."""
+        x = self.x.copy()
+        x[[slot for (_, where, _), slot in self.slots.items() if where == level]] = 0.0
+        return replace(self, x=x)
 
     def predict(self, observations: Observations) -> Array:
         """Values of runs under the fitted numbers; keys the fit has not seen inherit."""

@@ -89,9 +89,10 @@ def allreduce_time_s(message_bytes: Array, group: Group, *, efficiency: Efficien
 def direct_copies(ranks: int, domain: int, *, top_k: int, decode: bool) -> tuple[float, float]:
     """Copies of a token that one chip sends inside and outside its scale-up domain, where each goes to its experts.
 
-    Formula:     inside (d-1)/n K, K = n (1 - (1 - 1/n)^k) ranks that hold an expert of the token;
-                 outside, prefill: (m-1) (1 - (1 - 1/m)^k), once per node of m = n/d, which spreads it itself;
-                 decoding: k (n-d)/n, once per expert, to save a hop
+    Formula:     K = n (1 - (1 - 1/n)^k) ranks that hold an expert of the token, in m = n/d domains.
+                 Prefill: outside (m-1) (1 - (1 - 1/m)^k), once per domain; inside (d-1)/d K, as the chip that a copy
+                 arrives at passes it on, and every chip does so for others.
+                 Decoding: outside k (n-d)/n, once per expert, to save a hop; inside (d-1)/n K
     Parameters:  ranks n; domain d of them inside one domain; top_k k experts per token; decode
     Returns:     (inside, outside) [copies]
     Raises:      nothing
@@ -100,20 +101,26 @@ def direct_copies(ranks: int, domain: int, *, top_k: int, decode: bool) -> tuple
     """
     reached = ranks * (1.0 - (1.0 - 1.0 / ranks) ** top_k)
     nodes = max(ranks / domain, 1.0)
-    outside = top_k * (ranks - domain) / ranks if decode else (nodes - 1) * (1.0 - (1.0 - 1.0 / nodes) ** top_k)
-    return reached * (domain - 1) / ranks, outside
+    if decode:
+        return reached * (domain - 1) / ranks, top_k * (ranks - domain) / ranks
+    return reached * (domain - 1) / domain, (nodes - 1) * (1.0 - (1.0 - 1.0 / nodes) ** top_k)
 
 
 def exchange_time_s(
-    token_bytes: Array, group: Group, *, inside: Array | float, outside: Array | float, efficiency: Efficiency
+    token_bytes: Array,
+    group: Group,
+    *,
+    inside: Array | float,
+    outside: Array | float,
+    efficiency: Efficiency,
 ) -> Array:
     """Time of one dispatch or combine of tokens among expert-parallel chips.
 
     Formula:     a + C_i B / (r e) inside the domain; outside a + a_nic + C_o B / (r_nic e_nic);
-                 both run side by side, the slower counts. C = direct + g (gathered - direct); gathered: d - 1 and
+                 both run side by side, the slower counts. C = direct (1 - g) + g gathered; gathered: d - 1 and
                  n - d, every token to every chip
     Parameters:  token_bytes B of all tokens of one chip, any shape [bytes]; inside, outside: copies of each token that
-                 go straight to its experts (see direct_copies); group gives n, d, r, r_nic;
+                 go straight to its experts (see direct_copies, fullest_copies); group gives n, d, r, r_nic;
                  efficiency a, e, a_nic, e_nic, g
     Returns:     same shape [s]; 0 for one rank
     Raises:      nothing
@@ -122,8 +129,9 @@ def exchange_time_s(
     """
     e = efficiency
     size, ranks = np.asarray(token_bytes, dtype=float), np.asarray(group.ranks, dtype=float)
-    near = inside + e.exchange_gather * (group.domain - 1 - inside)
-    far = outside + e.exchange_gather * (ranks - group.domain - outside)
+    straight, gather = 1.0 - e.exchange_gather, e.exchange_gather
+    near = inside * straight + gather * (group.domain - 1)
+    far = outside * straight + gather * (ranks - group.domain)
     within = e.alltoall_latency_s + size * near / (group.link_bytes_per_s * e.alltoall_efficiency)
     over = e.alltoall_latency_s + e.nic_latency_s + size * far / (group.nic_bytes_per_s * e.nic_efficiency)
     slower = np.where(ranks > group.domain, np.maximum(within, over), within)

@@ -77,6 +77,8 @@ class Efficiency:
     """Per decode step: scheduler, sampling, host to device."""
     sequence_overhead_s: float = 4e-6
     """Per sequence and decode step: sampling, detokenising, streaming."""
+    worker_overhead_s: float = 0.2e-3
+    """Per pass and doubling of the chips that work on it: the scheduler's inputs on their way to their processes."""
     query_norm_overhead_s: float = 10e-6
     """Per attention whose queries and keys (or latents) are normalised, between projection and rotation."""
     quantise_overhead_s: float = 2e-6
@@ -111,6 +113,8 @@ class Efficiency:
     """Share of memory the engine may fill with weights, activations and KV."""
     memory_reserve_bytes: float = 1.2e9
     """Taken per chip by context, graphs and communication buffers (activations come on top)."""
+    redundant_experts: float = 0.0
+    """Copies of busy experts that expert-parallel ranks keep, as a share of all experts; they only take memory."""
     max_sequences: float = 1024.0
     """Sequences per attention rank that the stack schedules at most."""
     chunk_tokens: float = 8192.0
@@ -121,6 +125,8 @@ class Efficiency:
     """Share of a prefill's time that stops the decoding of others on an aggregated instance."""
     prefill_mixing: float = 0.5
     """Share of a prefill pass's fixed part (weights, launches) that decoding steps carry when both share a pass."""
+    prefills_first: float = 0.0
+    """1: all waiting prompts pass before decoding goes on (SGLang's default); 0: prompts ride in decoding passes."""
     speculation_acceptance: float = 0.7
     """Chance that a draft token of the model's own MTP blocks is accepted, given that the one before was."""
 
@@ -142,7 +148,12 @@ SHARES = frozenset(
     if "mfu" in n or "mbu" in n or n.endswith(("_efficiency", "_mixing")) or n == "memory_utilization"
 )
 """Fields that are shares of a datasheet number, above 0."""
-FRACTIONS = frozenset(("exchange_gather", "exchange_overlap", "tail_packing", "speculation_acceptance"))
+FRACTIONS = frozenset(
+    (
+        *("exchange_gather", "exchange_overlap", "redundant_experts", "tail_packing", "prefills_first"),
+        "speculation_acceptance",
+    )
+)
 """Fields between 0 and 1, both included."""
 HIGHEST_SHARE = 0.98
 """No rate comes out above the datasheet's, whatever factors are laid over each other."""

@@ -101,17 +101,18 @@ def attention_time_s(load: PassLoad, efficiency: Efficiency) -> Array:
     return np.where(load.decode > 0, decode, prefill)
 
 
-def experts_imbalance(load: PassLoad, efficiency: Efficiency) -> Array:
+def experts_imbalance(load: PassLoad, efficiency: Efficiency, *, parts: Array | None = None) -> Array:
     """Load of the fullest expert-parallel rank relative to the mean.
 
     Formula:     min(1 + v sqrt(R/E) sqrt(2 ln R), R min(1, E/(R k)))
-    Parameters:  load (R ranks, E experts, k per token); efficiency gives v, the spread of load among experts
+    Parameters:  load (R ranks, E experts, k per token); efficiency gives v, the spread of load among experts;
+                 parts R: other parts than ranks that experts are spread over, such as nodes
     Returns:     shape of the pass, >= 1
     Raises:      nothing
     Holds when:  a rank's load is the sum of E/R independent expert loads; no expert takes more than every token.
     References:  performance_terms
     """
-    ranks, experts = load.expert_ranks, np.maximum(load.experts, 1.0)
+    ranks, experts = load.expert_ranks if parts is None else parts, np.maximum(load.experts, 1.0)
     spread = efficiency.experts_load_cv * np.sqrt(ranks / experts) * np.sqrt(2.0 * np.log(np.maximum(ranks, 1.0)))
     worst = ranks * np.minimum(1.0, experts / ranks / np.maximum(load.top_k, 1.0))
     return np.maximum(np.minimum(1.0 + spread, worst), 1.0)
@@ -166,13 +167,35 @@ def communication_time_s(load: PassLoad, efficiency: Efficiency, *, others_s: Ar
     """
     e = efficiency
     reduces = load.reduce_count * allreduce_time_s(load.reduce_bytes, load.reduce_group, efficiency=e)
+    inside, outside = fullest_copies(load, e)
     dispatch, combine = (
-        exchange_time_s(size, load.exchange_group, inside=load.copies_inside, outside=load.copies_outside, efficiency=e)
+        exchange_time_s(size, load.exchange_group, inside=inside, outside=outside, efficiency=e)
         for size in (load.dispatch_bytes, load.combine_bytes)
     )
     exchange = load.exchange_count * (dispatch + combine)
     result: Array = reduces + exchange - hidden_exchange_s(exchange, others_s, load, efficiency=e)
     return result
+
+
+def fullest_copies(load: PassLoad, efficiency: Efficiency) -> tuple[Array, Array]:
+    """Copies per token that pass the busiest link of a domain and the busiest NIC, where tokens go to their experts.
+
+    Formula:     decoding: inside min(i(R) C_i, d - 1), outside i(R) C_o;
+                 prefill: inside min(i(R) C_i, m (d - 1)), outside min(i(m) C_o, m - 1)
+    Parameters:  load (C_i, C_o of direct_copies; R ranks in m domains of d); efficiency gives i, see experts_imbalance
+    Returns:     (inside, outside), shape of the pass [copies]
+    Raises:      nothing
+    Holds when:  in prefill a token goes once to each domain, by the NIC of the sender's own place in it, so that only
+                 whole domains can be uneven; no chip gets a token twice.
+    References:  deepep, lmsys-large-scale-ep
+    """
+    domain = np.maximum(np.asarray(load.exchange_group.domain, dtype=float), 1.0)
+    nodes = np.maximum(load.exchange_group.ranks / domain, 1.0)
+    ranks = experts_imbalance(load, efficiency)
+    whole = np.minimum(load.copies_outside * experts_imbalance(load, efficiency, parts=nodes), nodes - 1.0)
+    passing = np.where(load.decode > 0, 1.0, nodes)  # in prefill chips pass on what other domains send
+    inside: Array = np.minimum(load.copies_inside * ranks, passing * (domain - 1.0))
+    return inside, np.where(load.decode > 0, load.copies_outside * ranks, whole)
 
 
 def hidden_exchange_s(exchange_s: Array, others_s: Array, load: PassLoad, *, efficiency: Efficiency) -> Array:
@@ -188,7 +211,9 @@ def hidden_exchange_s(exchange_s: Array, others_s: Array, load: PassLoad, *, eff
     e = efficiency
     weights = load.gemm_memory_s / e.weights_mbu + load.experts_memory_s / e.experts_mbu
     again = np.where(load.decode > 0, weights, 0.0) + load.products * e.gemm_overhead_s
-    again = again + load.moe_layers * e.experts_overhead_s
+    attention = np.where(load.decode > 0, e.attention_overhead_s, e.attention_prefill_overhead_s)
+    again = again + load.moe_layers * e.experts_overhead_s + load.mixers * attention
+    again = again + load.layers * e.elementwise_overhead_s
     result: Array = np.maximum(e.exchange_overlap * np.minimum(exchange_s, others_s) - again, 0.0)
     return result
 
@@ -197,7 +222,7 @@ def pass_time(load: PassLoad, efficiency: Efficiency) -> PassTime:
     """Time of one forward pass, by part.
 
     Formula:     gemm + attention + experts + communication + element-wise + engine overhead; decoding: g L + s + h b,
-                 prefill: g' L + s'; both: + u per attention with normalised queries
+                 prefill: g' L + s'; both: + u per attention with normalised queries + w log2(chips of a scheduler)
     Parameters:  load of the pass; efficiency of (chip, stack)
     Returns:     PassTime, fields of the shape of the pass [s]
     Raises:      nothing
@@ -208,6 +233,7 @@ def pass_time(load: PassLoad, efficiency: Efficiency) -> PassTime:
     decode = load.layers * e.layer_gap_s + e.step_overhead_s + load.sequences * e.sequence_overhead_s
     prefill = load.layers * e.prefill_gap_s + e.prefill_overhead_s
     unfused = load.query_norms * e.query_norm_overhead_s
+    workers = e.worker_overhead_s * np.log2(load.workers)
     gemm, attention, experts = gemm_time_s(load, e), attention_time_s(load, e), experts_time_s(load, e)
     elementwise = elementwise_time_s(load, e)
     return PassTime(
@@ -216,7 +242,7 @@ def pass_time(load: PassLoad, efficiency: Efficiency) -> PassTime:
         experts=experts,
         communication=communication_time_s(load, e, others_s=gemm + attention + experts + elementwise),
         elementwise=elementwise,
-        overhead=np.where(load.decode > 0, decode, prefill) + unfused,
+        overhead=np.where(load.decode > 0, decode, prefill) + unfused + workers,
     )
 
 

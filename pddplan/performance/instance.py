@@ -18,7 +18,7 @@ from pddplan.performance.decode import decode_pass, speculation_gain
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.kv import KvSize
 from pddplan.performance.load import PassModel, chip_key, pass_model
-from pddplan.performance.memory import MemoryBudget, memory_budget, sequences_in_memory
+from pddplan.performance.memory import MemoryBudget, memory_budget, sequences_in_memory, stored_weights
 from pddplan.performance.prefill import prefill_passes, stop_share
 from pddplan.units import GIGA
 
@@ -175,7 +175,8 @@ def instance_performance(
     Raises:  InputError when the weights do not fit, or a dtype is unknown.
     """
     model = pass_model(llm, chip_key(chip), shape, weights_dtype, kv_dtype)
-    budget = memory_budget(chip, llm, shape=shape, weights=model.weights, efficiency=efficiency)
+    weights = stored_weights(llm, weights_dtype, drafts=speculation_depth > 0)
+    budget = memory_budget(chip, llm, shape=shape, weights=weights, efficiency=efficiency)
     if budget.kv_bytes <= 0:
         raise InputError(
             Problem(

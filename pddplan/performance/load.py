@@ -72,6 +72,8 @@ class PassLoad:
     """Sequences of one attention rank (each has its own scheduler)."""
     rows: Array
     """Tokens of one attention rank."""
+    workers: Array
+    """Chips that one scheduler sends its inputs to."""
     layers: Array
     mixers: Array
     """Attention (or recurrent) layers."""
@@ -225,6 +227,7 @@ class PassModel:
             decode=one * float(decode),
             sequences=rank_batch,
             rows=rows,
+            workers=one * float(shape.tp * shape.pp),
             layers=one * self.llm.layer_count,
             mixers=one * self.mixers,
             products=one * self.products,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pddplan.domain.chip import Chip
 from pddplan.domain.llm import DenseFeedForward, Llm, MoeFeedForward
@@ -11,7 +11,7 @@ from pddplan.domain.plan import Shape
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.kv import KvSize
 from pddplan.performance.load import ACTIVATION_BYTES
-from pddplan.performance.parameters import WeightBytes
+from pddplan.performance.parameters import WeightBytes, layer_parameters, weight_bytes, weight_formats
 from pddplan.units import GIB, GIGA
 
 BINARY_CAPACITY = GIB / GIGA
@@ -39,18 +39,46 @@ class MemoryBudget:
         return self.usable_bytes - self.weights_bytes - self.activation_bytes - self.reserve_bytes
 
 
-def weights_per_chip_bytes(weights: WeightBytes, shape: Shape) -> float:
+def stored_weights(llm: Llm, weights_dtype: str | None = None, *, drafts: bool) -> WeightBytes:
+    """Weights that an engine loads: of the model, and of its MTP blocks where it drafts with them.
+
+    Formula:     weight_bytes + sum over MTP blocks of their parts and of 2 d d for joining, in the formats of layers
+    Parameters:  llm (width d); weights_dtype as weight_bytes; drafts: speculative decoding is on
+    Returns:     WeightBytes [bytes]
+    Raises:      InputError on an unknown dtype.
+    Holds when:  blocks share embedding and head with the model.
+    References:  deepseek-v3
+    """
+    weights, formats = weight_bytes(llm, weights_dtype), weight_formats(llm, weights_dtype)
+    if not drafts:
+        return weights
+    for group in llm.mtp:
+        block, count = layer_parameters(group, llm.hidden), group.count
+        join = 2 * llm.hidden * llm.hidden
+        weights = replace(
+            weights,
+            attention=weights.attention + count * (block.attention + join) * formats.attention.bytes_per_value,
+            dense=weights.dense + count * block.dense * formats.dense.bytes_per_value,
+            shared_experts=weights.shared_experts
+            + count * block.shared_experts * formats.shared_experts.bytes_per_value,
+            experts=weights.experts + count * block.experts * formats.experts.bytes_per_value,
+        )
+    return weights
+
+
+def weights_per_chip_bytes(weights: WeightBytes, shape: Shape, *, redundant_experts: float = 0.0) -> float:
     """Weights on one chip.
 
-    Formula:     (all but experts) / (tp pp) + experts / (tp dp pp)
-    Parameters:  weights [bytes]; shape
+    Formula:     (all but experts) / (tp pp) + experts (1 + c) / (tp dp pp), c = 0 without expert parallelism
+    Parameters:  weights [bytes]; shape; redundant_experts c: copies of busy experts as a share of all
     Returns:     [bytes]
     Raises:      nothing
     Holds when:  attention-parallel ranks copy what is not an expert; expert ranks reuse their chips.
     References:  deepseek-v3
     """
     outside = weights.resident - weights.experts
-    return outside / (shape.tp * shape.pp) + weights.experts / (shape.tp * shape.dp * shape.pp)
+    experts = weights.experts * (1.0 + (redundant_experts if shape.ep > 1 else 0.0))
+    return outside / (shape.tp * shape.pp) + experts / (shape.tp * shape.dp * shape.pp)
 
 
 def activation_bytes(llm: Llm, shape: Shape, *, chunk_tokens: float) -> float:
@@ -86,7 +114,7 @@ def memory_budget(chip: Chip, llm: Llm, *, shape: Shape, weights: WeightBytes, e
     """
     return MemoryBudget(
         usable_bytes=chip.memory_bytes * BINARY_CAPACITY * efficiency.memory_utilization,
-        weights_bytes=weights_per_chip_bytes(weights, shape),
+        weights_bytes=weights_per_chip_bytes(weights, shape, redundant_experts=efficiency.redundant_experts),
         activation_bytes=activation_bytes(llm, shape, chunk_tokens=efficiency.chunk_tokens),
         reserve_bytes=efficiency.memory_reserve_bytes,
     )

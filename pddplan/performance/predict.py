@@ -24,6 +24,7 @@ from pddplan.performance.serving import (
     Quantity,
     RunLoad,
     interrupting_time_s,
+    interruption_s,
     prefill_run,
     run_times,
     split_system,
@@ -40,6 +41,8 @@ OFFLINE_MIN_REQUESTS = 1500.0
 
 TTFTS = (Quantity.CLOSED_TTFT, Quantity.CLOSED_MEDIAN_TTFT)
 """Times to the first token in a closed loop."""
+IN_STEP = (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, *TTFTS)
+"""What depends on whether a closed loop's requests stay in step."""
 
 
 class Catalog(Protocol):
@@ -182,14 +185,16 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
     # in steady state b/O requests end per step, so that many prompts arrive together
     if quantity == Quantity.INPUT_THROUGHPUT:
         batch = float(model.shape.dp)
-    together = batch if whole_batch else min(max(batch / output, float(model.shape.dp), 1.0), batch)
+    in_step = m.equal_lengths and subject.efficiency.prefills_first > 0 and quantity in IN_STEP
+    arriving = batch if in_step else max(batch / output, float(model.shape.dp), 1.0)
+    together = batch if whole_batch else min(arriving, batch)
     chunk = np.inf if quantity == Quantity.OPERATORS_PREFILL else subject.efficiency.chunk_tokens
     prefill, passes = prefill_run(
         model, requests=together, new_tokens=fresh, cached_tokens=m.cached_tokens, chunk_tokens=float(chunk)
     )
     if not whole_batch:
         # ranks prefill side by side: what one request costs the instance is its share of the pass
-        shared = together if quantity not in TTFTS else 1.0
+        shared = together if in_step or quantity not in TTFTS else 1.0
         passes = passes / shared
     context = m.input_tokens if m.kind == "decode_step" else held
     decode = model.load(sequences=batch, new_tokens=1.0, cached_tokens=context, decode=True)
@@ -204,6 +209,8 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
             output_tokens=value(output),
             chips=value(float(m.chips) if m.per_chip else 1.0),
             input_tokens=value(m.input_tokens),
+            in_step=value(float(in_step)),
+            pass_prompts=value(min(max(chunk // fresh, 1.0) * model.shape.dp, batch)),
         ),
         remark,
     )
@@ -318,10 +325,11 @@ def _terms(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Effici
     )
     times, factor = (prefill, float(run.prefill_passes)) if of_prefill else (decode, 1.0)
     terms = {name: float(value) * factor for name, value in times.main_terms().items()}
-    if quantity in (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, Quantity.OFFLINE_THROUGHPUT):
-        others = float(run.batch) - (1.0 if quantity != Quantity.OFFLINE_THROUGHPUT else 0.0)
-        interrupting = efficiency.prefill_interference * float(interrupting_time_s(run, prefill, efficiency))
-        terms["prefill"] = max(others, 0.0) * interrupting / float(run.output_tokens)
+    interrupting = interrupting_time_s(run, prefill, efficiency)
+    if quantity in (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT):
+        terms["prefill"] = float(interruption_s(run, interrupting, efficiency))
+    if quantity == Quantity.OFFLINE_THROUGHPUT:
+        terms["prefill"] = float(efficiency.prefill_interference * run.batch * interrupting / run.output_tokens)
     if quantity == Quantity.STATIC_THROUGHPUT:
         terms["prefill"] = float(run.prefill_passes) * float(prefill.total)
     return terms

@@ -57,6 +57,10 @@ class RunLoad:
     chips: Array
     """Number that throughput is divided by (1 for the whole system)."""
     input_tokens: Array
+    in_step: Array
+    """1: equal requests on an engine that prefills first, which start and end together; 0: at unrelated times."""
+    pass_prompts: Array
+    """Prompts that one prefill pass of the instance holds."""
 
 
 def prefill_run(
@@ -90,7 +94,7 @@ def prefill_run(
 def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Efficiency) -> Array:
     """The number a run reports, from the times of its passes.
 
-    Formula:     static throughput b O / (T_p + (O-1) t); closed TPOT t + x (b-1) T_i / O; closed throughput
+    Formula:     static throughput b O / (T_p + (O-1) t); closed TPOT t + interruption; closed throughput
                  b O / (TTFT + (O-1) TPOT) / ramp; mean TTFT + first wave / n; offline O / (x T_i + O t / b);
                  input tokens I / T_1
     Parameters:  run; prefill, decode: times of its passes; efficiency (interference x, host overhead)
@@ -105,11 +109,10 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
     total_prefill = run.prefill_passes * prefill.total
     operators = np.where(run.quantity == Quantity.OPERATORS_PREFILL, prefill.total, decode.total)
     step = decode.total
-    others = np.maximum(run.batch - 1.0, 0.0)
     interrupting = interrupting_time_s(run, prefill, e)
-    tpot = step + e.prefill_interference * others * interrupting / output
+    tpot = step + interruption_s(run, interrupting, e)
     ttft = closed_loop_ttft_s(total_prefill, step, tpot, run, e)
-    first_wave = first_wave_wait_s(interrupting, run) / REQUESTS_PER_SLOT
+    first_wave = np.where(run.in_step > 0, 0.0, first_wave_wait_s(interrupting, run) / REQUESTS_PER_SLOT)
     choices = {
         Quantity.OPERATORS_PREFILL: operators,
         Quantity.OPERATORS_DECODE: operators,
@@ -135,30 +138,55 @@ def run_value(run: RunLoad, prefill: PassTime, decode: PassTime, efficiency: Eff
 def interrupting_time_s(run: RunLoad, prefill: PassTime, efficiency: Efficiency) -> Array:
     """What the prefill of one request adds to the decoding steps of the others.
 
-    Formula:     n times added_time_s
+    Formula:     n times added_time_s; in step, where passes hold prompts alone, n times the pass
     Parameters:  run (n passes per request); prefill time of one pass [s]; efficiency
     Returns:     shape (runs,) [s]
     Raises:      nothing
     Holds when:  prompts ride in passes that decode anyway, so that weights are read and kernels launched once for both.
     References:  agrawal2024
     """
-    result: Array = run.prefill_passes * added_time_s(prefill.total, run.prefill, efficiency)
+    added = added_time_s(prefill.total, run.prefill, efficiency)
+    result: Array = run.prefill_passes * np.where(run.in_step > 0, prefill.total, added)
+    return result
+
+
+def interruption_s(run: RunLoad, interrupting_s: Array, efficiency: Efficiency) -> Array:
+    """What the prompts of others add to each step of a request in a closed loop.
+
+    Formula:     x w T_i / O, w = b - 1 prompts that come while it is answered; in step w = (b - p) / 2
+    Parameters:  run (b requests, O output tokens, p prompts of a pass); interrupting_s T_i, shape of the run [s];
+                 efficiency (x)
+    Returns:     shape of the run [s]
+    Raises:      nothing
+    Holds when:  requests end at unrelated times; or all at once: then a request waits for the earlier passes of its
+                 wave before its first token, and is held up by the later ones after it.
+    References:  performance_terms
+    """
+    others = np.where(run.in_step > 0, (run.batch - run.pass_prompts) / 2.0, run.batch - 1.0)
+    result: Array = (
+        efficiency.prefill_interference * np.maximum(others, 0.0) * interrupting_s / np.maximum(run.output_tokens, 1.0)
+    )
     return result
 
 
 def closed_loop_ttft_s(prefill_s: Array, step_s: Array, tpot_s: Array, run: RunLoad, efficiency: Efficiency) -> Array:
     """Mean TTFT when a fixed number of requests is in flight.
 
-    Formula:     h + T_1 (1 + rho / (2 (1 - rho))) + t / 2,  rho = b T_1 / (O TPOT) capped at 0.95
-    Parameters:  prefill_s T_1 of one request, step_s t, tpot_s, shapes of the run [s]; run (b, O); efficiency (h)
+    Formula:     h + T_1 (1 + rho / (2 (1 - rho))) + t / 2,  rho = b T_1 / (O TPOT) capped at 0.95;
+                 in step h + T_1 (b + p) / 2
+    Parameters:  prefill_s T_1 of one request, step_s t, tpot_s, shapes of the run [s]; run (b, O, p prompts of a pass);
+                 efficiency (h)
     Returns:     shape (runs,) [s]
     Raises:      nothing
-    Holds when:  requests finish at unrelated times: after the first wave (first_wave_wait_s).
+    Holds when:  requests finish at unrelated times, after the first wave (first_wave_wait_s); or all at once, in waves
+                 whose passes follow each other.
     References:  performance_terms
     """
     rho = np.minimum(run.batch * prefill_s / np.maximum(run.output_tokens * tpot_s, 1e-12), 0.95)
     wait = rho / (2.0 * (1.0 - rho))
-    result: Array = efficiency.host_overhead_s + prefill_s * (1.0 + wait) + step_s / 2.0
+    apart = prefill_s * (1.0 + wait) + step_s / 2.0
+    together = prefill_s * (run.batch + np.minimum(run.pass_prompts, run.batch)) / 2.0
+    result: Array = efficiency.host_overhead_s + np.where(run.in_step > 0, together, apart)
     return result
 
 
@@ -202,6 +230,8 @@ def stack_runs(runs: Sequence[RunLoad]) -> RunLoad:
         output_tokens=column("output_tokens"),
         chips=column("chips"),
         input_tokens=column("input_tokens"),
+        in_step=column("in_step"),
+        pass_prompts=column("pass_prompts"),
     )
 
 

@@ -7,8 +7,7 @@ from pddplan.domain.llm import GroupedAttention, LatentAttention, Llm, MoeFeedFo
 from pddplan.domain.plan import Shape
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.kv import kv_size
-from pddplan.performance.memory import memory_budget, sequences_in_memory
-from pddplan.performance.parameters import weight_bytes
+from pddplan.performance.memory import memory_budget, sequences_in_memory, stored_weights
 
 MAX_TENSOR_PARALLEL = 16
 MAX_PIPELINE = 8
@@ -26,6 +25,7 @@ def candidate_shapes(
     max_chips: int = 64,
     context_tokens: float = 8_192.0,
     min_sequences: int = 1,
+    drafts: bool = False,
 ) -> list[Shape]:
     """Layouts that fit, fewest chips first.
 
@@ -36,7 +36,7 @@ def candidate_shapes(
     Raises:   InputError on unknown dtypes.
     """
     eff = efficiency or Efficiency()
-    weights, kv = weight_bytes(llm, weights_dtype), kv_size(llm, kv_dtype)
+    weights, kv = stored_weights(llm, weights_dtype, drafts=drafts), kv_size(llm, kv_dtype)
     found: list[Shape] = []
     for shape in _layouts(chip, llm, max_chips=max_chips):
         budget = memory_budget(chip, llm, shape=shape, weights=weights, efficiency=eff)

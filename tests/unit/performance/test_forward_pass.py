@@ -22,7 +22,7 @@ from pddplan.performance.communication import (
     link_bytes_per_s,
 )
 from pddplan.performance.efficiency import Efficiency
-from pddplan.performance.forward_pass import experts_imbalance, pass_time, soft_max
+from pddplan.performance.forward_pass import experts_imbalance, fullest_copies, pass_time, soft_max
 from pddplan.performance.load import chip_key, expert_coverage, pass_model, stack_loads
 from pddplan.performance.parameters import FORMATS, parameters, uniform_formats
 from pddplan.profiles.chip_profile import load_chip
@@ -44,7 +44,8 @@ IDEAL = Efficiency(
     attention_mfu=1, latent_decode_mfu=1, kv_mbu=1, elementwise_mbu=1, experts_mfu=1, experts_padding_tokens=0,
     experts_mbu=1, experts_visits=0, experts_load_cv=0, gemm_overhead_s=0, attention_overhead_s=0,
     attention_prefill_overhead_s=0, experts_overhead_s=0, elementwise_overhead_s=0, layer_gap_s=0, prefill_gap_s=0,
-    step_overhead_s=0, sequence_overhead_s=0, prefill_overhead_s=0, allreduce_latency_s=0, allreduce_ring_latency_s=0,
+    step_overhead_s=0, sequence_overhead_s=0, prefill_overhead_s=0, worker_overhead_s=0,
+    allreduce_latency_s=0, allreduce_ring_latency_s=0,
     allreduce_efficiency=1, alltoall_latency_s=0, alltoall_efficiency=1, nic_latency_s=0, nic_efficiency=1,
 )  # fmt: skip
 
@@ -189,14 +190,17 @@ def test_all_reduce_over_two_nodes_adds_the_nic() -> None:
 @pytest.mark.parametrize(("nodes", "domain", "top_k"), [(1, 4, 2), (2, 2, 2), (2, 3, 3), (3, 2, 2)])
 def test_copies_of_a_token_agree_with_counting_all_choices_of_ranks(nodes: int, domain: int, top_k: int) -> None:
     ranks = nodes * domain
-    near, far_ranks, far_nodes = [], [], []
+    near, spread, far_ranks, far_nodes = [], [], [], []
     for chosen in itertools.product(range(ranks), repeat=top_k):  # the sender is rank 0 of node 0
         near.append(len({r for r in chosen if 0 < r < domain}))
+        # copies for another place than the sender's, in any node, are passed on inside: by the sender or for it
+        spread.append(len({r for r in chosen if r % domain}))
         far_ranks.append(sum(r >= domain for r in chosen))
         far_nodes.append(len({r // domain for r in chosen} - {0}))
     inside, outside = direct_copies(ranks, domain, top_k=top_k, decode=False)
-    assert (inside, outside) == pytest.approx((np.mean(near), np.mean(far_nodes)))
-    assert direct_copies(ranks, domain, top_k=top_k, decode=True)[1] == pytest.approx(np.mean(far_ranks))
+    assert (inside, outside) == pytest.approx((np.mean(spread), np.mean(far_nodes)))
+    decoding = direct_copies(ranks, domain, top_k=top_k, decode=True)
+    assert decoding == pytest.approx((np.mean(near), np.mean(far_ranks)))
 
 
 def test_engines_that_gather_send_every_token_to_every_chip() -> None:
@@ -210,6 +214,31 @@ def test_engines_that_gather_send_every_token_to_every_chip() -> None:
     assert seconds(1.0, 8) == pytest.approx(7 * 1e8 / 100e9)
     assert seconds(1.0, 32) == pytest.approx(24 * 1e8 / 50e9)  # NICs bind
     assert seconds(0.0, 32) < seconds(0.5, 32) < seconds(1.0, 32)
+
+
+@given(cv=st.floats(0, 10), ranks=st.sampled_from([8, 16, 32, 64]), decode=st.booleans())
+def test_the_fullest_rank_holds_up_an_exchange_but_gets_no_token_twice(cv: float, ranks: int, decode: bool) -> None:
+    run = pass_model(MOE, chip_key(CHIP), Shape(dp=ranks, ep=ranks), None, None).load(
+        sequences=64.0 * ranks, new_tokens=1.0, cached_tokens=0.0, decode=decode
+    )
+    e = replace(IDEAL, experts_load_cv=cv)
+    inside, outside = (float(copies) for copies in fullest_copies(run, e))
+    fullest, nodes = float(experts_imbalance(run, e)), ranks // 8
+    assert float(run.copies_inside) <= inside * (1 + 1e-12)
+    assert inside <= min(fullest * float(run.copies_inside), 7.0 * (1 if decode else nodes)) * (1 + 1e-12)
+    if decode:
+        assert outside == pytest.approx(fullest * float(run.copies_outside))
+    else:
+        assert float(run.copies_outside) <= outside * (1 + 1e-12)
+        assert outside <= nodes - 1.0  # a token goes once to each node
+
+
+@pytest.mark.parametrize(("shape", "doublings"), [(Shape(), 0), (Shape(tp=4), 2), (Shape(tp=4, pp=2), 3)])
+def test_a_scheduler_reaches_its_workers_by_doublings(shape: Shape, doublings: int) -> None:
+    plain, sending = (
+        pass_time(load(shape=shape), replace(IDEAL, worker_overhead_s=seconds)).total for seconds in (0.0, 1e-3)
+    )
+    assert float(sending - plain) == pytest.approx(1e-3 * doublings)
 
 
 @given(overlap=st.floats(0, 1), tokens=st.floats(1, 8192), decode=st.booleans())

@@ -24,11 +24,13 @@ from pddplan.performance.memory import (
     kv_capacity_tokens,
     memory_budget,
     sequences_in_memory,
+    stored_weights,
     weights_per_chip_bytes,
 )
-from pddplan.performance.parameters import FORMATS, uniform_formats, weight_bytes
+from pddplan.performance.parameters import FORMATS, mtp_parameters, uniform_formats, weight_bytes, weight_formats
 from pddplan.performance.prefill import exposed_transfer_s, prefill_passes
 from pddplan.performance.shape import candidate_shapes
+from pddplan.profiles.llm_profile import load_llm
 from pddplan.units import GIB, GIGA
 from tests.fakes import LinearInstance
 
@@ -70,6 +72,32 @@ def test_attention_ranks_copy_all_but_experts() -> None:
     outside = weights.resident - weights.experts
     assert weights_per_chip_bytes(weights, Shape(tp=1, dp=8, ep=8)) == pytest.approx(outside + weights.experts / 8)
     assert weights_per_chip_bytes(weights, Shape(tp=8)) == pytest.approx(weights.resident / 8)
+
+
+def test_copies_of_busy_experts_take_memory_where_ranks_hold_experts() -> None:
+    weights = weight_bytes(MIXTURE)
+    wide, split = Shape(tp=1, dp=8, ep=8), Shape(tp=8)
+    extra = weights_per_chip_bytes(weights, wide, redundant_experts=0.125) - weights_per_chip_bytes(weights, wide)
+    assert extra == pytest.approx(weights.experts / 64)
+    assert weights_per_chip_bytes(weights, split, redundant_experts=0.125) == weights_per_chip_bytes(weights, split)
+    assert build(MIXTURE, wide, redundant_experts=0.125).budget.kv_bytes < build(MIXTURE, wide).budget.kv_bytes
+
+
+@pytest.mark.parametrize("llm_id", ["deepseek-v3", "deepseek-v4-pro"])
+def test_drafting_loads_the_mtp_blocks(llm_id: str) -> None:
+    llm = load_llm(llm_id)
+    plain, drafting = (stored_weights(llm, "fp8", drafts=drafts).resident for drafts in (False, True))
+    assert plain == weight_bytes(llm, "fp8").resident
+    values = mtp_parameters(llm)
+    least = weight_formats(llm, "fp8").experts.bytes_per_value
+    assert least * values * 0.99 <= drafting - plain <= 2 * values
+    assert stored_weights(SEVENTY, drafts=True) == weight_bytes(SEVENTY)
+
+
+def test_weights_of_v4_pro_by_attention_ranks_as_an_engine_reports_them() -> None:
+    """SemiAnalysisAI/InferenceX#2128: 125.65 GiB a chip on 8 x H200, in the layout its recipe names (DP8 with EP8)."""
+    weights = stored_weights(load_llm("deepseek-v4-pro"), drafts=True)
+    assert weights_per_chip_bytes(weights, Shape(dp=8, ep=8)) / GIB == pytest.approx(125.65, rel=0.025)
 
 
 def test_what_does_not_fit_is_refused_with_numbers() -> None:
@@ -152,7 +180,7 @@ def test_attention_ranks_and_stages_prefill_side_by_side() -> None:
 
 
 def test_a_pipeline_decodes_micro_batches() -> None:
-    flat, deep = build(shape=Shape(tp=4)), build(shape=Shape(tp=4, pp=2))
+    flat, deep = (build(shape=Shape(tp=4, pp=pp), worker_overhead_s=0.0) for pp in (1, 2))
     assert float(deep.decode_step_s(batch=np.array(128.0), context_tokens=np.array(1000.0))) == pytest.approx(
         float(flat.decode_step_s(batch=np.array(64.0), context_tokens=np.array(1000.0)))
     )

@@ -193,6 +193,60 @@ def test_closed_loop_tpot_is_a_step_plus_the_others_prefills() -> None:
     assert float(decode.total) < float(value) < by_hand
 
 
+@pytest.mark.parametrize(("prompt", "requests"), [(1024, 32), (4096, 12), (8192, 5), (2048, 3)])
+def test_equal_requests_on_an_engine_that_prefills_first_wait_in_waves(prompt: int, requests: int) -> None:
+    """Against a count request by request: passes of whole prompts, then all decode until all end together."""
+    changes = {"framework": "sglang 0.5.1", "isl_tokens": str(prompt), "batch_or_concurrency": str(requests)}
+    subject = subject_of(measured(**changes), CATALOG)
+    run, _ = run_of(subject)
+    efficiency = replace(subject.efficiency, prefill_interference=1.0, host_overhead_s=0.0)
+    value, prefill, decode = run_times(run, efficiency)
+    together = min(8192 // prompt, requests)
+    passes = -(-requests // together)
+    seconds = float(prefill.total * run.prefill_passes) * requests / passes
+    first = [seconds * (1 + i // together) for i in range(requests)]
+    end = seconds * passes + 512 * float(decode.total)
+    by_hand = np.mean([(end - at) / 512 for at in first])
+    full_passes = requests % together == 0
+    assert float(value) == pytest.approx(by_hand, rel=1e-9 if full_passes else 0.02)
+    waits = run_of(subject_of(measured(kind="ttft", **changes), CATALOG))[0]
+    assert float(run_times(waits, efficiency)[0]) == pytest.approx(np.mean(first), rel=1e-9 if full_passes else 0.35)
+
+
+@pytest.mark.parametrize(
+    ("changes", "equal"),
+    [
+        ({}, True),
+        ({"note": "mode=closed_loop;lengths=mixed"}, False),
+        ({"source": "inferencex_dsr1"}, False),
+        ({"source": "inferencex_dsr1", "note": "mode=closed_loop;lengths=equal"}, True),
+    ],
+)
+def test_lengths_are_equal_unless_the_note_or_the_client_mixes_them(changes: dict[str, str], equal: bool) -> None:
+    assert measured(**changes).equal_lengths is equal
+    run, _ = run_of(subject_of(measured(framework="sglang 0.5.1", **changes), CATALOG))
+    assert bool(run.in_step) is equal
+    mixing, _ = run_of(subject_of(measured(framework="vllm 0.12", **changes), CATALOG))
+    assert not bool(mixing.in_step)  # prompts ride in decoding passes: requests drift apart
+
+
+@pytest.mark.parametrize(
+    ("pools", "in_flight", "shape"),
+    [
+        ("decode_workers=2;decode_gpus=8", 4, Shape(tp=4)),
+        ("decode_workers=1;decode_gpus=4", 512, Shape(dp=4, ep=4)),
+        ("decode_workers=1;decode_gpus=32", 64, Shape(dp=32, ep=32)),  # too many chips to split tensors
+        ("decode_workers=0;decode_gpus=72", 8192, Shape(dp=72, ep=72)),
+        ("decode_workers=0;decode_gpus=28", 100, Shape(tp=4)),
+    ],
+)
+def test_workers_without_a_layout_take_the_usual_one(pools: str, in_flight: int, shape: Shape) -> None:
+    note = f"mode=closed_loop;attention_dp=1;disagg;prefill_workers=1;prefill_gpus=4;{pools}"
+    m = measured(tp="1", dp="", ep="1", n_chips="100", batch_or_concurrency=str(in_flight), note=note)
+    assert m.shape == shape
+    assert "layout of decode workers not stated" in m.remark
+
+
 def test_static_throughput_is_tokens_over_latency() -> None:
     m = measured(kind="throughput_e2e", unit="out_tok/s", note="mode=static", batch_or_concurrency="8")
     subject = subject_of(m, CATALOG)

@@ -72,7 +72,9 @@ def test_attention_ranks_share_one_stop() -> None:
     got = instance(efficiency, "deepseek-v3", RANKS, "h200-sxm")
     load, passes = prefill_run(got.model, requests=8.0, new_tokens=8_192, cached_tokens=0.0, chunk_tokens=8_192)
     one = [np.array(1.0)] * 4
-    run = RunLoad(np.array(0.0), load, np.array(passes / 8), load, *one)
+    run = RunLoad(
+        np.array(0.0), load, np.array(passes / 8), load, *one, in_step=np.array(0.0), pass_prompts=np.array(1.0)
+    )
     closed_loop = efficiency.prefill_interference * interrupting_time_s(run, pass_time(load, efficiency), efficiency)
     stop = got.prefill_stop_s(new_tokens=np.array([8_192.0]), cached_tokens=np.array([0.0]))
     assert stop == pytest.approx(closed_loop)
