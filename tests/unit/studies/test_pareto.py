@@ -27,7 +27,7 @@ def test_front_falls() -> None:
     assert "ttft-p99" in text
     pools = [pool for point in found.points for pool in point.outcome.plan.pools]
     assert all(f"{pool.chip} {pool.role} at {pool.site}" in text for pool in pools)
-    assert found.points[-1].promised is None or "pddplan size with --ttft-p99" in text
+    assert found.points[-1].promised is None or "pddplan size, with --ttft-p99" in text
     assert len(front_json(found)["points"]) == len(found.points)
     assert len(front_csv(found).splitlines()) == len(found.points) + 1
 
