@@ -32,7 +32,7 @@ class _Standing:
     pool: Pool
     cost: float
     limited: bool
-    """Its chips are counted at the site."""
+    """Its chips are counted at the site, or what they draw."""
     owned: bool
     prefill_s: Array | None = None
     servers: float = 0.0
@@ -59,7 +59,7 @@ def _standing(problem: Problem, pool: Pool, mix: Mix, cost: float) -> _Standing:
     return _Standing(
         pool,
         cost,
-        limited=chip.max_chips is not None,
+        limited=chip.max_chips is not None or problem.sites.sites[pool.site].power_limit_kw is not None,
         owned=chip.owned_chips > 0,
         prefill_s=problem.prefill_s(pool) if prefills else None,
         servers=prefill_servers(problem, pool, instances=1) if prefills else 0.0,
