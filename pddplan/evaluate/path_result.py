@@ -145,7 +145,8 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
             crossing = moved
     ttft = first_token(path.kind, row.prefill, transfer=moved, decode=DecodeStage(point.step_s, row.slot))
     gap = point.cap_step_s + zero
-    after_first = np.maximum(output - 1.0, 0.0) * point.token_s
+    token_s = point.token_s + point.token_crowding_s
+    after_first = np.maximum(output - 1.0, 0.0) * token_s
     spread = _batch_spread_s(point, output, output)
     most = point.cap_token_s + zero
     if path.kind is PathKind.AGGREGATED:
@@ -172,7 +173,7 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
         relay_hold_s=output * point.token_s if on_relay else zero,
         main_tokens=zero if on_relay else output,
         main_extend_s=zero,
-        tpot_s=zero + point.token_s,
+        tpot_s=zero + token_s,
         worst_gap_s=gap,
         decode_spread_s=spread,
         tpot_most_s=most,
@@ -234,7 +235,8 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
     no_slot = Wait(
         unfinished * far_wait.delay_probability, far_wait.tail_mean_s, far_wait.fast_share, far_wait.fast_mean_s
     )
-    decoding = near_tokens * token_s + far_tokens * far.token_s + unfinished * passed.gap_s
+    far_token_s = far.token_s + far.token_crowding_s
+    decoding = near_tokens * token_s + far_tokens * far_token_s + unfinished * passed.gap_s
     gaps = np.maximum(output - 1.0, 1.0)
     ids = near_tokens * settings.token_id_bytes
     payload = problem.payload_bytes(plan.pool(path.prefill), decode_cache=path.decode_cache)

@@ -78,6 +78,8 @@ class DecodePoint:
     """The same without slow waves of arrivals: what is left of it where a station before stops them."""
     token_sd_s: float = 0.0
     """Standard deviation of the time per token at a moment, as the batch comes and goes."""
+    token_crowding_s: float = 0.0
+    """How much slower requests see it on average than a clock does: in waves most come when it is full."""
     token_memory_s: float = 0.0
     """For how long that lasts: about one holding time, longer where it comes from waves of arrivals."""
 
@@ -160,7 +162,8 @@ def decode_point(
 
     Formula:     b = lambda/n * (O t(b) + x), t(b) = token(b + 1/n) + b t_prefill / O  (Little's law, fixed point);
                  utilization = lambda (O token(cap) + x + cap t_prefill) / (n cap);
-                 slot wait = slot_occupancy and the tail of G/G/c with c = n cap servers; in waves waved_wait of it
+                 slot wait = slot_occupancy and the tail of G/G/c with c = n cap servers; in waves waved_wait of it,
+                 and requests see t + sd(t) x sd(b) / b, x = waves' part of the variance: those of a level come at it
     Parameters:  curve, cap of an instance; instances n; request_rate_rps lambda; tokens_per_request O that are
                  made here; extra_holding_s x: time a slot is kept without making tokens; prefill_s: mean prefill
                  work per request that interrupts decoding here (aggregated pools); holding_scv of O t(b) + x;
@@ -226,6 +229,8 @@ def decode_point(
                     memory_s=held * averaging_part(unrest.overlap),
                 )
     above, below = min(seen + batch_sd, full), max(seen - batch_sd, 1.0)
+    # a fuller batch comes with more prefills, as b t_prefill / O says for the mean
+    token_sd = 0.5 * (curve.token(above) - curve.token(below) + (above - below) * slowed)
     return DecodePoint(
         batch=batch if request_rate_rps > 0 else 0.0,
         cap=cap,
@@ -237,8 +242,8 @@ def decode_point(
         utilization=float(utilization),
         wait=wait,
         calm_wait=calm_wait,
-        # a fuller batch comes with more prefills, as b t_prefill / O says for the mean
-        token_sd_s=0.5 * (curve.token(above) - curve.token(below) + (above - below) * slowed),
+        token_sd_s=token_sd,
+        token_crowding_s=token_sd * in_waves * batch_sd / batch if wave is not None and batch > 0.0 else 0.0,
         token_memory_s=held / max(1.0 - in_waves, _LEAST_FADING),
     )
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pddplan.domain.workload import Arrival
 from pddplan.paths.decoding import (
     BatchCap,
     DecodePoint,
@@ -16,6 +17,8 @@ from pddplan.paths.decoding import (
     step_curve,
 )
 from pddplan.paths.occupancy import Unrest
+from pddplan.queueing.flows import burstiness
+from pddplan.queueing.waves import slow_wave
 from tests.fakes import LinearInstance
 
 INSTANCE = LinearInstance(step_a_s=0.02, step_b_s=1e-4, batch_cap=100)
@@ -130,3 +133,17 @@ def test_what_waves_do_lasts_longer() -> None:
     )
     assert waves.token_memory_s > 1.5 * waves.holding_s
     assert waves.token_sd_s > point(8.0).token_sd_s
+
+
+def test_requests_of_a_swell_see_fuller_batches_and_queue_for_slots() -> None:
+    arrival = Arrival(8.0, 1.0, dispersion={60.0: 20.0})
+    wave = slow_wave(arrival)
+    unrest = Unrest(lambda window_s: burstiness(arrival, window_s))
+    busy = {"instances": 1, "request_rate_rps": 5.5, "tokens_per_request": 500.0}
+    calm = decode_point(CURVE, cap=CAP, **busy)
+    waved = decode_point(CURVE, cap=CAP, unrest=unrest, wave=wave, **busy)
+    assert calm.token_crowding_s == 0.0
+    assert 0.0 < waved.token_crowding_s < waved.token_sd_s
+    assert waved.token_s == pytest.approx(calm.token_s)
+    assert float(waved.wait.mean_s) > 10.0 * float(waved.calm_wait.mean_s)
+    assert float(waved.calm_wait.mean_s) == pytest.approx(float(calm.wait.mean_s))
