@@ -1,0 +1,35 @@
+"""Bounds of the sets of shapes that were searched, held against the plan found last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pddplan.domain.outcome import SolverReport
+from pddplan.optimize import Limits, Objective
+from pddplan.optimize.build import build
+from pddplan.optimize.rounds import _Searched, search_plans
+from pddplan.optimize.settle import Found
+from pddplan.optimize.topologies import find_topology
+from tests.unit.optimize.small_question import question, shapes
+
+
+def test_a_gap_to_an_earlier_plan_shrinks_with_a_better_one() -> None:
+    """The first set's plan costs 110 with a gap of 20 %: none of its plans costs less than 88. Then 100 is found."""
+    objective, pd = Objective("cost"), find_topology("pd")
+    found = search_plans(question(), pd, objective=objective, limits=Limits(), shapes=shapes)
+    points = build(question(), pd, objective=objective, limits=Limits(), shapes=shapes)
+    assert isinstance(found, Found)
+    assert points is not None
+
+    def costs(monthly: float, gap: float) -> Found:
+        outcome = found.outcome
+        price = replace(outcome.cost, monthly_total=monthly)
+        return replace(found, outcome=replace(outcome, cost=price, solver=SolverReport("any", "optimal", gap, 0.0)))
+
+    searched = _Searched(objective)
+    searched.add(points, costs(110.0, 0.2))
+    searched.add(points, costs(100.0, 0.0))
+    assert searched.ahead(costs(100.0, 0.0)) == pytest.approx(0.12)
+    assert searched.pools == {pool.id for pool in points.pools}
