@@ -92,7 +92,11 @@ def shared_fleet(questions: Sequence[Inputs], *, topology: str, limits: Limits |
         try:
             for index in order:
                 asked = replace(questions[index], sites=left)
-                outcome = _size(asked, left, topology=topology, limits=limits)
+                # the first of an order has everything, as when it was sized alone
+                first = left is sites
+                outcome = (
+                    alone[index] if first else _size(asked, left, topology=topology, limits=limits, known=alone[index])
+                )
                 found[index] = Tenant(names[index], asked, outcome)
                 left = without(left, outcome.plan, asked)
         except InfeasibleError as error:
@@ -118,7 +122,9 @@ def shared_fleet(questions: Sequence[Inputs], *, topology: str, limits: Limits |
     )
 
 
-def _size(question: Inputs, sites: Sites, *, topology: str, limits: Limits | None) -> Outcome:
+def _size(
+    question: Inputs, sites: Sites, *, topology: str, limits: Limits | None, known: Outcome | None = None
+) -> Outcome:
     asked = replace(question, sites=sites)
     return optimum(
         api.problem_of(asked),
@@ -126,6 +132,7 @@ def _size(question: Inputs, sites: Sites, *, topology: str, limits: Limits | Non
         objective=Objective(kind="cost", rate_rps=asked.workload.arrival.rate_rps),
         limits=limits or Limits(),
         shapes=api.shapes_of(asked),
+        known=known.plan if known is not None else None,
     )
 
 
