@@ -49,11 +49,11 @@ NOTABLE_PEAK = 1.05
 """Peaks up to this multiple of the mean need no remark."""
 LINE_RANGE = (1e-6, 1e9)
 """Rates [Gbit/s] and sizes of KV [bytes per token] that a line is checked for."""
-COMPARISON_S = 10.0
-"""Longest search for a plan that is only there to compare with; it need not be proven the best one. Of the time limit
-COMPARISON_SHARE is kept for all of them together, but no more than this."""
-COMPARISON_NODES = 40
 COMPARISON_SHARE = 0.2
+COMPARISON_S = 10.0
+"""Of the time limit this share is kept for plans to compare with, but no more than these seconds."""
+COMPARISON_NODES = 40
+"""Cells looked at for such a plan: it need not be proven the best one."""
 LEAST_COMPARISON_S = 0.1
 OUT_OF_TIME = "the time limit was used up: not everything was compared"
 INTERRUPTED = "interrupted: this is the best plan found until then"
@@ -215,7 +215,8 @@ def compared(
             left_s = bounds.time_limit_s - sum(clock.spent_s.values())
             if left_s < LEAST_COMPARISON_S:
                 return replace(sizing, remarks=(*sizing.remarks, OUT_OF_TIME))
-            limited = replace(bounds, time_limit_s=min(left_s, COMPARISON_S))
+            # what is done is bounded by nodes, so that slow machines compare with the same plans
+            limited = replace(bounds, time_limit_s=left_s)
             try:
                 sizing = part(sizing, question, objective=same_rate, limits=limited, clock=clock)
             except InputError as error:  # what rivals alone need to know does not take the plan away
