@@ -30,6 +30,7 @@ from pddplan.report.verdict import (
     promises_made,
     second_site,
     shown_plans,
+    unproven_baseline,
     weakest_basis,
     whole_instances,
 )
@@ -264,6 +265,7 @@ def _certainty(sizing: Sizing, asked: Sequence[str]) -> str:
         words.append(f"the weakest numbers are {weakest.label}: {names}")
     if outcome.solver is not None:
         words.append(searched(outcome.solver))
+    words += filter(None, [unproven_baseline(sizing)])
     words += [n for n in outcome.notes if not n.startswith("TTFT counts")]
     words += [*sizing.remarks, *asked]
     return "".join(f"<p>{_sentence(word)}</p>" for word in words)

@@ -25,6 +25,7 @@ from pddplan.report.verdict import (
     next_step,
     promises_made,
     second_site,
+    unproven_baseline,
     weakest_basis,
     whole_instances,
 )
@@ -377,6 +378,7 @@ def _certainty(sizing: Sizing, width: int, paint: Paint, *, plan_file: str | Non
     if outcome.solver is not None:
         solver = outcome.solver
         texts.append(f"{searched(solver)}; {seconds(solver.seconds)}")
+    texts += filter(None, [unproven_baseline(sizing)])
     name = plan_file or "plan.json"
     first = "" if plan_file else f"size again with --out {name}; then "
     texts.append(

@@ -73,6 +73,17 @@ def second_site(plan: Outcome, alone: Outcome | None) -> str:
     return f"THE SECOND SITE LOSES: {saved} a year dearer than {other}."
 
 
+def unproven_baseline(sizing: Sizing) -> str:
+    """How far the aggregated baseline can be trusted to be the cheapest; "" where it was proven, or is not there."""
+    base = sizing.baseline
+    if base is None or base is sizing.outcome or base.solver is not None:
+        return ""
+    return (
+        "the aggregated baseline is the best of a short search, not proven to be the cheapest: the same question to "
+        "pddplan bcr compare looks longer"
+    )
+
+
 def promises_made(sizing: Sizing) -> bool:
     """Whether anything was promised; without promises any wait will do, and a plan only has to carry the load."""
     return bool(tuple(sizing.inputs.workload.promises.made()))

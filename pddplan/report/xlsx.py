@@ -17,7 +17,7 @@ from typing import Any
 from pddplan.domain.outcome import Outcome
 from pddplan.report.assumptions import of_plan, of_sites
 from pddplan.report.cautions import asked_limits, cautions
-from pddplan.report.verdict import chips_in, compare, shown_plans
+from pddplan.report.verdict import chips_in, compare, shown_plans, unproven_baseline
 from pddplan.report.xlsx_prices import drivers, price_key, price_rows, quantity_formula
 from pddplan.report.xlsx_tokens import per_token
 from pddplan.sizing import Sizing
@@ -318,8 +318,8 @@ def _assumptions(book: Book, sheet: Any, sizing: Sizing) -> None:
         for column, text in enumerate((item.name, item.value, item.range, item.basis, item.source)):
             sheet.write_string(row, column, text)
         row += 1
-    held = asked_limits(sizing)
-    for remark in (*cautions(sizing), *([held] if held else []), *sizing.outcome.notes, *sizing.remarks):
+    said = filter(None, (asked_limits(sizing), unproven_baseline(sizing)))
+    for remark in (*cautions(sizing), *said, *sizing.outcome.notes, *sizing.remarks):
         sheet.write_string(row, 0, "remark")
         sheet.write_string(row, 4, remark)
         row += 1

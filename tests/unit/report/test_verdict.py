@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pddplan.domain.outcome import Violation
-from pddplan.report.verdict import fleet_words, shown_plans, whole_instances
+from pddplan.report.terminal import render
+from pddplan.report.verdict import fleet_words, shown_plans, unproven_baseline, whole_instances
 from tests import samples
 
 
@@ -24,6 +25,15 @@ def test_plans_shown_side_by_side_are_different_ones() -> None:
     assert names[0] == "this plan"
     assert "aggregated baseline" in names
     assert "aggregated baseline" not in [name for name, _ in shown_plans(replace(sizing, baseline=sizing.outcome))]
+
+
+def test_a_baseline_without_a_proof_is_said_to_have_none() -> None:
+    sizing = samples.sizing()
+    assert sizing.baseline is not None
+    assert unproven_baseline(sizing) == unproven_baseline(replace(sizing, baseline=None)) == ""
+    quick = replace(sizing, baseline=replace(sizing.baseline, solver=None))
+    assert "not proven to be the cheapest" in unproven_baseline(quick)
+    assert "not proven to be the cheapest" in " ".join(render(quick, width=200).split())
 
 
 def test_a_broken_plan_has_no_whole_replicas_to_blame() -> None:
