@@ -154,10 +154,10 @@ def slot_occupancy(
     seen = 1.0 + 0.5 * unrest.overlap * max(waves, 0.0) / float(spread[-1]) * (float(ends[-1]) / request_rate_rps - 1.0)
     chance = float(min(weight[-1] * seen * oftener, 1.0))
 
-    def at_load(load: Array) -> Array:
+    def chance_at(load: Array) -> Array:
         return np.asarray(np.minimum(weights(load)[:, -1] * oftener, 1.0))
 
-    return SlotOccupancy(chance, sd, float(end), share, at_load=at_load)
+    return SlotOccupancy(chance, sd, float(end), share, at_load=chance_at)
 
 
 def _spread(
