@@ -62,6 +62,19 @@ def test_a_fit_finds_what_made_the_data() -> None:
     assert result.predict(observed()) == pytest.approx(observed().values, rel=0.01)
 
 
+def test_a_level_taken_out_leaves_the_others() -> None:
+    data = observed()
+    keys = {"half": np.where(np.arange(data.count) % 2, "odd", "even")}
+    slower = replace(data, keys=keys, values=data.values * np.where(keys["half"] == "odd", 1.3, 1.0))
+    result = fit(slower, [replace(p, deviations=(Deviation("half", 0.3),)) for p in PARAMETERS])
+    without = result.without("half")
+    for p in PARAMETERS:
+        assert without.value(p.name) == result.value(p.name)
+        assert without.factor(p.name, "half", "odd") == 1.0
+    assert any(result.factor(p.name, "half", "odd") != 1.0 for p in PARAMETERS)
+    assert not np.allclose(without.predict(slower), result.predict(slower))
+
+
 def test_intervals_hold_the_truth_and_widen_with_noise() -> None:
     widths = []
     for noise in (0.01, 0.08):
