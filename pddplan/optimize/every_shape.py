@@ -34,7 +34,7 @@ from pddplan.optimize.mix import first_mix, pools_of
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.question_limits import rate_range
-from pddplan.optimize.solver import solve
+from pddplan.optimize.solver import SolveStatus, solve
 from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, ways_of
 from pddplan.units import KILO
 
@@ -122,10 +122,16 @@ class EveryShape:
             self.only_better_than(self._known_score)
 
     def bound(self, *, time_limit_s: float) -> Bound | None:
-        """Solve what is known so far; None when time ran out before there was a bound."""
+        """Solve what is known so far; None when time ran out before there was a bound.
+
+        Without pools no other plan is better than the one known, or time ran out before one was seen.
+        """
         solved = solve(self.built.program, time_limit_s=time_limit_s, gap=self.relative_gap)
         if not solved.has_plan:
-            return Bound(self._known_score, frozenset()) if solved.status.value == "infeasible" else None
+            if solved.status is SolveStatus.INFEASIBLE:
+                return Bound(self._known_score, frozenset())
+            score = solved.bound if self._most_requests else -solved.bound * KILO  # all that the time was enough for
+            return Bound(score, frozenset()) if math.isfinite(score) else None
         pools = frozenset(p for p, opened in self.built.open.items() if solved.values[opened.name] > USED)
         lines = frozenset(o for o, taken in self.built.taken.items() if solved.values[taken.name] > USED)
         return Bound(solved.bound if self._most_requests else -solved.bound * KILO, pools, lines)
@@ -325,7 +331,7 @@ def nothing_better(
         return False
     every.only_better_than(score)
     bound = every.bound(time_limit_s=time_limit_s)
-    return bound is not None and not bound.pools
+    return bound is not None and not bound.pools and bound.score <= score
 
 
 def _beside_the_quickest(

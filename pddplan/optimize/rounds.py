@@ -42,6 +42,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 SHARE_FOR_PARTS = 0.4
 """Of the time, what the parts may take together."""
 NODES_FOR_PARTS = 500
+SHARE_FOR_FEW = 0.75
+"""Of the time, when the search of the few shapes ends: the rest goes into a bound over all others."""
 SHARE_FOR_LISTING = 0.2
 """Questions so large that listing their candidates takes more of the time have none left for parts."""
 SHARE_FOR_SHAPES = 0.4
@@ -81,15 +83,15 @@ class _Question:
             hasty=hasty,
         )
 
-    def best(self, points: Points, known: Found | None) -> Found | NothingFound:
-        """Search these candidates, from a plan known before; never worse than that one."""
+    def best(self, points: Points, known: Found | None, *, share: float = 1.0) -> Found | NothingFound:
+        """Search these candidates in a share of the time, from a plan known before; never worse than that one."""
         start = in_terms_of(points, known) if known is not None else None
         found = settled(
             self.problem,
             self.topology.name,
             points,
             objective=self.objective,
-            limits=self.limits,
+            limits=replace(self.limits, time_limit_s=share * self.limits.time_limit_s),
             started=self.started,
             start=(start,) if start is not None else (),
         )
@@ -131,7 +133,8 @@ def search_plans(
             also = frozenset(pool.id for pool in part.outcome.plan.pools)
             if not also <= {pool.id for pool in points.pools}:
                 points = question.points(also=also) or points
-        best = question.best(points, part)
+        others = limits.prove_shapes and len(points.considered) > len(points.pools)
+        best = question.best(points, part, share=SHARE_FOR_FEW if others and part is not None else 1.0)
         if isinstance(best, NothingFound) and math.isfinite(points.bound):
             hasty = question.points(hasty=True)  # what the program over all candidates chose does not do
             best = question.best(hasty, None) if hasty is not None else best
@@ -234,7 +237,8 @@ def _over_all_shapes(question: _Question, points: Points, found: Found | Nothing
             outside = score = min(score, bound.score)  # what is left out or learnt only takes plans away
             ahead = _ahead(found, score, objective)
             enough = limits.gap if look < PATIENT_LOOKS else max(limits.gap, limits.acceptable_gap)
-            if (ahead is not None and ahead <= enough) or question.left_s() < LEAST_TIME_S:
+            closed = ahead is not None and ahead <= enough
+            if closed or not bound.pools or question.left_s() < LEAST_TIME_S:
                 break
             if every.tighten(bound):
                 continue
