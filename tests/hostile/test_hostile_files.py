@@ -154,7 +154,7 @@ def test_two_processes_writing_one_file_never_mix(tmp_path: Path) -> None:
 
     reader = threading.Thread(target=look)
     reader.start()
-    codes = [writer.wait(timeout=60) for writer in writers]
+    codes = [writer.wait(timeout=600) for writer in writers]
     done.set()
     reader.join()
     assert codes == [0, 0]

