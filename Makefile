@@ -47,15 +47,15 @@ test: $(DEV_STAMP)  ## Run all tests
 check: lint types  ## Lint and type-check
 
 lint: $(DEV_STAMP)  ## ruff
-	@$(BIN)/ruff check pddplan tests docs
-	@$(BIN)/ruff format --check --quiet pddplan tests docs
+	@$(BIN)/ruff check pddplan tests docs benchmarks
+	@$(BIN)/ruff format --check --quiet pddplan tests docs benchmarks
 
 types: $(DEV_STAMP)  ## mypy
 	@$(BIN)/mypy
 
 format: $(DEV_STAMP)  ## Put all code into the house format
-	@$(BIN)/ruff check --fix --quiet pddplan tests docs
-	@$(BIN)/ruff format --quiet pddplan tests docs
+	@$(BIN)/ruff check --fix --quiet pddplan tests docs benchmarks
+	@$(BIN)/ruff format --quiet pddplan tests docs benchmarks
 
 docs: $(DEV_STAMP)  ## Write the generated parts of the documentation anew
 	@$(BIN)/python docs/generate.py

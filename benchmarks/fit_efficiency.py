@@ -7,8 +7,6 @@
 DATA is a folder of tables in the schema that docs/validation.md describes, with chips.csv and models.csv.
 """
 
-# ruff: noqa: T201  (a script that prints)
-
 from __future__ import annotations
 
 import argparse

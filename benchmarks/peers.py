@@ -9,8 +9,6 @@ part is printed and the rest is said to be missing. DATA is a folder of measurem
 DIR keeps the peer's answers, so that a second run need not wait for them; the timed question is always asked anew.
 """
 
-# ruff: noqa: T201  (a script that prints)
-
 from __future__ import annotations
 
 import argparse

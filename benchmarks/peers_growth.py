@@ -3,8 +3,6 @@
 Questions are drawn from a seed (optimizer_scaling.py) and asked through the Python API; traces are synthetic sessions.
 """
 
-# ruff: noqa: T201  (a script that prints)
-
 from __future__ import annotations
 
 import random

@@ -90,7 +90,7 @@ class InfeasibleError(PddplanError):
     ) -> None:
         self.what, self.conflicts, self.relaxations = what, tuple(conflicts), tuple(relaxations)
         self.joint = tuple(joint)
-        """Relaxations that help only together: the smallest set found (see optimize.elastic for what counts as small)."""
+        """Relaxations that help only together: the smallest set found (optimize.elastic says what counts as small)."""
         super().__init__(what)
 
 

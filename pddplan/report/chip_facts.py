@@ -9,7 +9,7 @@ from typing import Any
 from pddplan.domain.chip import Chip, Price
 from pddplan.domain.provenance import Provenance
 from pddplan.performance.roles import RoleAdvice, RoleRates
-from pddplan.report.numbers import bar, short
+from pddplan.report.numbers import bar, finite_or_none, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.units import GIGA, MEGA, MS_PER_S, TERA, bytes_per_s_to_gbps
 
@@ -221,8 +221,8 @@ def compare_facts(
                 "doubtful": list(row.chip.doubtful),
                 "rates": None if row.rates is None else _rates(row.rates),
                 "role": None if row.advice is None else row.advice.role,
-                "prefill_ratio": None if row.advice is None else _finite(row.advice.prefill_ratio),
-                "decode_ratio": None if row.advice is None else _finite(row.advice.decode_ratio),
+                "prefill_ratio": None if row.advice is None else finite_or_none(row.advice.prefill_ratio),
+                "decode_ratio": None if row.advice is None else finite_or_none(row.advice.decode_ratio),
                 "ratio_basis": None if row.advice is None else row.advice.basis,
                 "why": row.problem if row.advice is None else row.advice.why,
             }
@@ -240,14 +240,10 @@ def _rates(rates: RoleRates) -> dict[str, Any]:
         "batch_limit": rates.batch_limit,
         "chips": rates.chips,
         "batch": rates.batch,
-        "step_s": _finite(rates.step_s),
+        "step_s": finite_or_none(rates.step_s),
         "prefill_tokens_per_money": rates.prefill_tokens_per_money,
         "decode_tokens_per_money": rates.decode_tokens_per_money,
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None
 
 
 def compare_text(

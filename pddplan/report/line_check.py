@@ -11,7 +11,7 @@ import numpy as np
 
 from pddplan.domain.outcome import Percentiles
 from pddplan.evaluate.line_check import HANDOVER_TOKENS, LineCheck, TierCheck
-from pddplan.report.numbers import money, percent, plain_text, seconds, short
+from pddplan.report.numbers import finite_or_none, money, percent, plain_text, seconds, short
 from pddplan.report.text_table import Column, Paint, paragraph, table
 from pddplan.units import GIGA, KILO, MEGA, gbps_to_bytes_per_s
 
@@ -252,10 +252,10 @@ def line_check_json(check: LineCheck) -> dict[str, Any]:
         "mean_gbps": check.mean_gbps,
         "peak_gbps": check.peak_gbps,
         "peak_gbps_without_drc": check.peak_gbps_without_drc,
-        "drc_cut_growing": _finite(check.growing_cut),
-        "drc_cut_whole": _finite(check.whole_cut),
+        "drc_cut_growing": finite_or_none(check.growing_cut),
+        "drc_cut_whole": finite_or_none(check.whole_cut),
         "ttft_effect": [
-            {"quantile": name, "promised_s": limit, "transfer_s": _finite(taken)}
+            {"quantile": name, "promised_s": limit, "transfer_s": finite_or_none(taken)}
             for name, limit, taken in check.ttft_promises_s
         ],
         "handover": {
@@ -282,8 +282,8 @@ def line_check_json(check: LineCheck) -> dict[str, Any]:
                 "hit_rate": row.hit_rate,
                 "payload_bytes": row.payload_bytes,
                 "peak_gbps": row.peak_gbps,
-                "peak_utilization": _finite(row.peak_utilization),
-                "largest_rps": _finite(row.largest_rps),
+                "peak_utilization": finite_or_none(row.peak_utilization),
+                "largest_rps": finite_or_none(row.largest_rps),
                 "transfer_s": _percentiles_json(row.transfer),
             }
             for row in check.hit_rates
@@ -350,23 +350,23 @@ def _tier_json(tier: TierCheck) -> dict[str, Any]:
         "usable_gbps": tier.usable_gbps,
         "transfer_gbps": tier.transfer_gbps,
         "limit": tier.limit,
-        "mean_utilization": _finite(tier.mean_utilization),
-        "peak_utilization": _finite(tier.peak_utilization),
-        "one_line_down_utilization": _finite(tier.one_down_utilization),
+        "mean_utilization": finite_or_none(tier.mean_utilization),
+        "peak_utilization": finite_or_none(tier.peak_utilization),
+        "one_line_down_utilization": finite_or_none(tier.one_down_utilization),
         "feasible": tier.feasible,
-        "largest_rps": _finite(tier.largest_rps),
+        "largest_rps": finite_or_none(tier.largest_rps),
         "transfer_s": _percentiles_json(tier.transfer),
-        "monthly_cost": _finite(tier.monthly_cost),
+        "monthly_cost": finite_or_none(tier.monthly_cost),
         "currency": tier.currency,
     }
 
 
 def _percentiles_json(times: Percentiles) -> dict[str, float | None]:
     return {
-        "p50": _finite(times.p50),
-        "p90": _finite(times.p90),
-        "p99": _finite(times.p99),
-        "mean": _finite(times.mean),
+        "p50": finite_or_none(times.p50),
+        "p90": finite_or_none(times.p90),
+        "p99": finite_or_none(times.p99),
+        "mean": finite_or_none(times.mean),
     }
 
 
@@ -375,10 +375,6 @@ def _percentile_cells(times: Percentiles) -> dict[str, float | str]:
         f"transfer_{name}_s": _cell(value)
         for name, value in (("p50", times.p50), ("p90", times.p90), ("p99", times.p99))
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _cell(value: float) -> float | str:

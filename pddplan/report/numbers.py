@@ -39,6 +39,11 @@ def exported(value: float) -> float:
     return float(f"{value:.{EXPORTED_DIGITS}g}") + 0.0
 
 
+def finite_or_none(value: float) -> float | None:
+    """A number as JSON holds it: null where it is never reached or not known."""
+    return value if math.isfinite(value) else None
+
+
 def count(value: float) -> str:
     """A whole number with thousands separated."""
     return f"{round(value):,}"
