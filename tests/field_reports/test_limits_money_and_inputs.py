@@ -16,6 +16,7 @@ from pddplan.domain.sites import Finance, Site, SiteChip, Sites
 from pddplan.economics.costs import plan_cost
 from pddplan.errors import InfeasibleError, InputError
 from pddplan.evaluate.evaluate import evaluate
+from pddplan.optimize import Limits
 from pddplan.profiles.chip_profile import chip_ids, load_chip
 from pddplan.questions import problem_of
 from pddplan.report.csv_costs import costs_csv, priced_plans
@@ -37,6 +38,10 @@ def small() -> pddplan.Sizing:
     return pddplan.size("table-example", topology="pd", compare=False)
 
 
+QUICK = Limits(max_nodes=20, time_limit_s=600.0)
+"""By nodes, so that no machine is too slow."""
+
+
 def one_site(folder: Path, *, chips: int = 512, limit: str = "") -> Path:
     path = folder / "sites.yaml"
     path.write_text(ONE_SITE.format(chips=chips, limit=limit), encoding="utf-8")
@@ -46,10 +51,10 @@ def one_site(folder: Path, *, chips: int = 512, limit: str = "") -> Path:
 def test_pools_and_sites_have_caps_of_their_own(tmp_path: Path) -> None:
     """aiconfigurator PR#709: a budget of chips per pool and site, not one for all."""
     with pytest.raises(InfeasibleError) as none:
-        pddplan.size("table-example", one_site(tmp_path, chips=16), topology="pd", compare=False, time_limit_s=5)
+        pddplan.size("table-example", one_site(tmp_path, chips=16), topology="pd", compare=False, limits=QUICK)
     assert none.value.exit_code == 3
     most = pddplan.size(
-        "table-example", one_site(tmp_path, chips=32), topology="pd", compare=False, inventory=True, time_limit_s=5
+        "table-example", one_site(tmp_path, chips=32), topology="pd", compare=False, inventory=True, limits=QUICK
     )
     assert 0 < sum(pool.chips for pool in most.outcome.plan.pools) <= 32
 
@@ -58,7 +63,7 @@ def test_power_of_a_site_is_a_limit(tmp_path: Path) -> None:
     """llm-d-planner#70: kW per site as a constraint."""
     place = one_site(tmp_path, limit="power_limit_kw: 10, ")
     with pytest.raises(InfeasibleError) as none:
-        pddplan.size("table-example", place, topology="pd", compare=False, time_limit_s=5)
+        pddplan.size("table-example", place, topology="pd", compare=False, limits=QUICK)
     assert any("power" in r.limit for r in none.value.relaxations)
 
 
@@ -101,7 +106,7 @@ def test_a_fixed_fleet_says_how_much_it_serves(tmp_path: Path) -> None:
     """vllm#8031, #4853: "how many users can I serve with these chips?" """
     some, more = (
         pddplan.size(
-            "table-example", one_site(tmp_path, chips=n), topology="pd", compare=False, inventory=True, time_limit_s=5
+            "table-example", one_site(tmp_path, chips=n), topology="pd", compare=False, inventory=True, limits=QUICK
         ).outcome.goodput_rps
         for n in (32, 64)
     )
