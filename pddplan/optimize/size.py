@@ -132,8 +132,9 @@ def baseline(
 ) -> Outcome | None:
     """The cheapest aggregated plan of the same rate under the same promises; None when none was found.
 
-    The better of one kind of instances at one site, of every shape, and of a short search over mixtures of the few
-    shapes that promise most: neither contains the other, and a split must beat both.
+    The cheapest fleet of one kind of instances at one site, of every shape. Where ``outcome`` is not shown to cost less
+    than any mixture of kinds, a short search over those of the few shapes that promise most is tried as well: a split
+    must beat both.
 
     ``objective`` replaces "least cost at the rate of ``outcome``" where another comparison is wanted.
     """
@@ -157,6 +158,10 @@ def baseline(
             continue
         if best is None or found.bcr > best.bcr:
             best = found
+        if nodes == 0 and unbeaten(
+            problem, outcome, by=0.0, topology="colocated", objective=goal, limits=bounded, shapes=shapes
+        ):
+            break
     return None if best is None else replace(best, solver=None)  # a quick plan for comparison, without a proof
 
 

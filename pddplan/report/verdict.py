@@ -79,8 +79,9 @@ def unproven_baseline(sizing: Sizing) -> str:
     if base is None or base is sizing.outcome or base.solver is not None:
         return ""
     return (
-        "the aggregated baseline is the best of a short search, not proven to be the cheapest: the same question to "
-        "pddplan bcr compare looks longer"
+        "the aggregated baseline is the cheapest fleet of one kind of instances, or one of mixed kinds where such a "
+        "fleet might cost less than the plan; it is not proven to be the cheapest: the same question to pddplan bcr "
+        "compare looks longer"
     )
 
 

@@ -163,6 +163,20 @@ def test_aggregated_baseline_has_the_same_rate() -> None:
     assert base.cost.monthly_total <= found.cost.monthly_total * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("most", [1, 2, 40])
+def test_what_wins_against_the_baseline_wins_against_every_mixture(most: int) -> None:
+    problem = question(sites=two_sites(at_a=SiteChip("fast", max_chips=most), at_b=SiteChip("big", max_chips=40)))
+    try:
+        outcome = plan(problem)
+        found = plan(problem, "colocated")
+    except InfeasibleError:
+        return
+    base = baseline(problem, outcome, shapes=shapes)
+    assert base is not None
+    if outcome.cost.monthly_total < base.cost.monthly_total:
+        assert outcome.cost.monthly_total <= found.cost.monthly_total * (1 + 1e-9)
+
+
 def test_threshold_emerges_where_only_long_prefills_cross() -> None:
     lengths = np.linspace(1_000, 60_000, 12)
     mix = classes([1.0] * 12, lengths, lengths, [500] * 12)
