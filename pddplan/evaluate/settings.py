@@ -90,7 +90,8 @@ SETTING_SOURCES: dict[str, tuple[Basis, str, str | None]] = {
     "think_s": (Basis.ASSUMED, "tools run between turns; measure on your own sessions", "2-120 s"),
     "tail_margin": (
         Basis.DERIVED,
-        "none on top by default: P99 is at most 5 % optimistic against simulation, with feed_margin (docs/queueing.md)",
+        "none on top of feed_margin and swell_margin: P99 is at most 5 % optimistic against simulation where traffic "
+        "does not come in waves, and within chance of that where it does (docs/simulation.md)",
         "0-0.2",
     ),
     "decode_slot_scv": (Basis.ASSUMED, "answer lengths within a class spread like an exponential", "0-4"),

@@ -90,7 +90,8 @@ def build(
     if not drawn:
         return None
     mix = first_mix(problem, pools, drawn)
-    points = with_mix(problem, pools, drawn, mix, objective=objective, limits=limits, bound=bound)
+    points = unsized(problem, pools, drawn, mix, objective=objective, limits=limits, bound=bound)
+    points = sized(points, limits=limits)
     points.considered, points.cut = considered, cut
     return points
 
@@ -202,21 +203,6 @@ def _worth_it(path: Path, pools: Sequence[Pool], reduced: Reduced) -> bool:
     return (path.prefill, site) in reduced.ways
 
 
-def with_mix(
-    problem: Problem,
-    pools: Sequence[Pool],
-    paths: Sequence[Path],
-    mix: Mix,
-    *,
-    objective: Objective,
-    limits: Limits,
-    bound: float = math.inf,
-) -> Points:
-    """The operating model of given candidates under a given mix."""
-    points = unsized(problem, pools, paths, mix, objective=objective, limits=limits, bound=bound)
-    return sized(points, limits=limits)
-
-
 def unsized(
     problem: Problem,
     pools: Sequence[Pool],
@@ -227,7 +213,10 @@ def unsized(
     limits: Limits,
     bound: float = math.inf,
 ) -> Points:
-    """The same before it is known how large each pool may become: enough to ask for its routes."""
+    """The operating model of candidates under a mix, before it is known how large each pool may become.
+
+    Enough to ask for its routes; ``sized`` makes it ready for a search.
+    """
     lowest, highest = rate_range(problem, pools, objective=objective, limits=limits)
     used_lines = {path.line for path in paths if path.line is not None}
     data = ProgramData(

@@ -16,7 +16,7 @@ from pddplan.errors import InputError
 from pddplan.errors import Problem as Fault
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import build, with_mix
+from pddplan.optimize.build import build, sized, unsized
 from pddplan.optimize.data import ProgramData
 from pddplan.optimize.formulation import MONEY, Variables, chips_held, cost_expression, formulate, name
 from pddplan.optimize.judge import Candidate, Judge
@@ -126,7 +126,8 @@ def nearest(
     mix = mix_of_plan(problem, best.plan, before=points.mix, paths=points.paths, pools=points.pools)
     near = found
     for _ in range(ROUNDS):
-        points = with_mix(problem, points.pools, points.paths, mix, objective=bounded, limits=limits)
+        points = unsized(problem, points.pools, points.paths, mix, objective=bounded, limits=limits)
+        points = sized(points, limits=limits)
         result = _NearSearch(points, there, max(deadline - time.perf_counter(), 0.1), start).run()
         if result.best is None:
             break

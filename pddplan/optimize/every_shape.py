@@ -18,7 +18,7 @@ import numpy as np
 from pddplan.domain.plan import PathKind, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, considered_pools, too_large, with_mix
+from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, considered_pools, sized, too_large, unsized
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.data import Quantile, Route
 from pddplan.optimize.flow_program import (
@@ -355,7 +355,8 @@ def _beside_the_quickest(
     ]
     used = {pool_id for path in paths for pool_id in pools_of(path)}
     drawn = tuple(pool for pool in pools if pool.id in used)
-    return with_mix(problem, drawn, paths, first_mix(problem, drawn, paths), objective=objective, limits=limits)
+    points = unsized(problem, drawn, paths, first_mix(problem, drawn, paths), objective=objective, limits=limits)
+    return sized(points, limits=limits)
 
 
 def _row(points: Points, kind: PathKind, pool_id: str, target: str, line: str | None) -> int | None:
