@@ -8,7 +8,7 @@ HEAD = (
     "<!-- Written by: python benchmarks/peers.py --peer AICONFIGURATOR --measured DATA --write docs/peers.md -->",
     "",
     "The same question to pddplan and to [aiconfigurator](https://github.com/ai-dynamo/aiconfigurator) (0.12.0, its",
-    "default engine TensorRT-LLM). Read the ratios; the seconds belong to a machine that had other work, too, so",
+    "default engine TensorRT-LLM). Read the ratios; the seconds belong to one machine on one evening, so",
     "processor time says more than wall time.",
 )
 
