@@ -2,7 +2,8 @@
 
 from pddplan.optimize.changes import Nearness, moves
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.size import baseline, find, interrupted, one_site, size, unbeaten
+from pddplan.optimize.settle import interrupted
+from pddplan.optimize.size import baseline, find, one_site, size, unbeaten
 from pddplan.optimize.topologies import TOPOLOGIES
 
 __all__ = [

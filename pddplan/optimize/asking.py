@@ -13,7 +13,7 @@ from pddplan.errors import Relaxation, SolverError
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.rounds import Found, search_plans
-from pddplan.optimize.search import INTERRUPTED
+from pddplan.optimize.settle import interrupted
 from pddplan.optimize.topologies import Shapes, Topology
 from pddplan.units import MS_PER_S
 
@@ -48,7 +48,7 @@ class Question:
             return None
         if not isinstance(found, Found):
             return None
-        if found.outcome.solver is not None and found.outcome.solver.status == INTERRUPTED:
+        if interrupted(found.outcome):
             raise KeyboardInterrupt
         return found
 

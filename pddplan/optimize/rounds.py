@@ -25,6 +25,7 @@ from pddplan.optimize.settle import (
     NothingFound,
     better,
     in_terms_of,
+    interrupted,
     search_objective,
     settled,
     value_of,
@@ -364,7 +365,7 @@ def _ahead(found: Found | NothingFound, score: float, objective: Objective) -> f
 
 
 def _interrupted(found: Found | NothingFound) -> bool:
-    return _status(found) == INTERRUPTED
+    return isinstance(found, Found) and interrupted(found.outcome)
 
 
 def _status(found: Found | NothingFound) -> str | None:

@@ -214,6 +214,11 @@ class _Settling:
         return max(start.short, 0.0), -value_of(start.outcome, self.objective)
 
 
+def interrupted(outcome: Outcome) -> bool:
+    """True where Ctrl-C ended the search for a plan."""
+    return outcome.solver is not None and outcome.solver.status == INTERRUPTED
+
+
 def settled(
     problem: Problem,
     topology: str,
@@ -231,7 +236,7 @@ def settled(
         solver = found.outcome.solver
         open_gap = solver is not None and solver.gap > max(limits.gap, limits.acceptable_gap)
         open_gap = open_gap and limits.prove_shapes  # plans to compare with are asked for quickly, without a proof
-        if solver is None or solver.status == INTERRUPTED or not open_gap or math.isfinite(points.bound):
+        if solver is None or interrupted(found.outcome) or not open_gap or math.isfinite(points.bound):
             return found
     elif impossible(points, time_limit_s=max(settling.deadline - time.perf_counter(), LEAST_TIME_S)):
         return NothingFound(proven=True, why=NONE_EXISTS)  # also where a search ran out of time before it saw that

@@ -15,8 +15,7 @@ from pddplan.optimize.every_shape import nothing_better
 from pddplan.optimize.limits_used import limits_used
 from pddplan.optimize.objective import Limits, Objective, check_rate
 from pddplan.optimize.rounds import Found, search_plans
-from pddplan.optimize.search import INTERRUPTED
-from pddplan.optimize.settle import value_of
+from pddplan.optimize.settle import interrupted, value_of
 from pddplan.optimize.topologies import Shapes, find_topology
 
 BEST_RATIO = Objective()
@@ -51,11 +50,6 @@ def size(problem: Problem, **asked: Unpack[Asked]) -> Outcome:
     if interrupted(outcome):
         raise KeyboardInterrupt
     return outcome
-
-
-def interrupted(outcome: Outcome) -> bool:
-    """True where Ctrl-C ended the search for a plan."""
-    return outcome.solver is not None and outcome.solver.status == INTERRUPTED
 
 
 def find(
