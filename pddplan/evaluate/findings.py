@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from pddplan.domain.outcome import Assumption, Binding, Latencies, LineLoad, Percentiles, PoolLoad, Violation
-from pddplan.domain.plan import PathKind, Plan, Role
+from pddplan.domain.plan import PathKind, Plan, Pool, Role
 from pddplan.domain.provenance import Basis
 from pddplan.domain.workload import Array
 from pddplan.evaluate.flows import System
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.rounding import exceeds
 from pddplan.evaluate.stages import PrefillState
+from pddplan.paths.decoding import DecodePoint
 from pddplan.paths.latency import LatencySum, stacked
 from pddplan.paths.mixture import QUANTILES, mixture_percentiles
 from pddplan.paths.stability import CacheLag, cache_lag
@@ -27,6 +28,8 @@ _TOLD_MARGIN = 0.005
 """A margin on transfers below this is not worth a sentence."""
 _TOLD_TRANSIT = 0.03
 """KV under way is told of from this share of a decode pool's memory."""
+_NEARLY_ALL, _MOST_TOLD = 0.99, 0.999
+"""Loads between these are told to a tenth of a per cent; none is told as all."""
 NO_TRANSFER = Percentiles(0.0, 0.0, 0.0, 0.0)
 
 
@@ -206,6 +209,22 @@ def relay_lag(problem: Problem, plan: Plan, solved: System) -> CacheLag | None:
     )
 
 
+def _busiest_part(pool: Pool, prefill: PrefillState | None, point: DecodePoint | None) -> str:
+    """Words for how busy a pool is; pools that do both have two loads, and the tables show that of decode slots."""
+    if prefill is None or point is None or prefill.utilization <= point.utilization:
+        own = point if point is not None else prefill
+        return f"pool {pool.id} runs at {_below_all(own.utilization if own is not None else 0.0)}"
+    return (
+        f"prefill on pool {pool.id} runs at {_below_all(prefill.utilization)} (its decode slots, which tables call "
+        f"busy, at {_below_all(point.utilization)})"
+    )
+
+
+def _below_all(load: float) -> str:
+    """A load below one, not rounded up to all."""
+    return f"{load:.0%}" if load < _NEARLY_ALL else f"{min(load, _MOST_TOLD):.1%}"
+
+
 def bindings(
     problem: Problem,
     reached: Mapping[str, Latencies],
@@ -275,7 +294,7 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
             )
         if warn < load < 1.0:
             said.append(
-                f"pool {pool.id} runs at {load:.0%}: waits grow without bound towards 100 %, and above {warn:.0%} "
+                f"{_busiest_part(pool, prefill, point)}: waits grow without bound towards 100 %, and above {warn:.0%} "
                 "a capacity error of a few per cent decides; plan a margin at least as large as the error of its speed"
             )
     for taken in plan.lines:
@@ -284,7 +303,7 @@ def notes(problem: Problem, plan: Plan, solved: System) -> tuple[str, ...]:
             continue
         if warn < state.utilization < 1.0:
             said.append(
-                f"line {taken.line} runs at {state.utilization:.0%}: transfers there are long and spread widely"
+                f"line {taken.line} runs at {_below_all(state.utilization)}: transfers there are long and spread widely"
             )
         if state.stage.effect.margin >= _TOLD_MARGIN:
             said.append(

@@ -12,7 +12,7 @@ from pddplan.errors import InputError, Problem
 from pddplan.performance.calibration import Fit, Observations, Parameter, fit
 from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.measurement import Measurement
-from pddplan.performance.predict import Catalog, Subject, run_of, subject_of
+from pddplan.performance.predict import Catalog, Subject, impossible, little_room, run_of, subject_of
 from pddplan.performance.scores import Score, score_of
 from pddplan.performance.serving import RunLoad, run_times, stack_runs
 
@@ -62,6 +62,8 @@ class OwnFit:
     used: tuple[Measurement, ...]
     left_out: tuple[str, ...]
     """Rows that were not used, each with its reason."""
+    doubts: tuple[str, ...]
+    """What is odd about the rows that were used."""
     base: Efficiency
 
 
@@ -71,6 +73,7 @@ def calibrate(measurements: Sequence[Measurement], catalog: Catalog) -> OwnFit:
     Raises:  InputError when no measurement can be used, or they are of more than one chip or stack.
     """
     subjects, runs, left_out = _usable(measurements, catalog)
+    doubts = [f"{s.measurement.where}: {s.measurement.kind}: {room}" for s in subjects if (room := little_room(s))]
     if not runs:
         reasons = "; ".join(left_out[:3])
         raise InputError(
@@ -100,6 +103,7 @@ def calibrate(measurements: Sequence[Measurement], catalog: Catalog) -> OwnFit:
         after=_score(result.predict(observations), values, subjects),
         used=tuple(s.measurement for s in subjects),
         left_out=tuple(left_out),
+        doubts=tuple(doubts),
         base=base,
     )
 
@@ -123,6 +127,8 @@ def _usable(measurements: Sequence[Measurement], catalog: Catalog) -> tuple[list
             except InputError as fault:
                 reason = "; ".join(p.what for p in fault.problems)
             else:
+                reason = impossible(subject)
+            if not reason:
                 subjects.append(subject)
                 runs.append(run)
         if reason:

@@ -17,7 +17,13 @@ from pddplan.performance.efficiency import Efficiency
 from pddplan.performance.forward_pass import PassTime, pass_time
 from pddplan.performance.load import PassModel, chip_key, pass_model
 from pddplan.performance.measurement import Measurement, Row, parse_note
-from pddplan.performance.memory import memory_budget, sequences_in_memory
+from pddplan.performance.memory import (
+    BINARY_CAPACITY,
+    MemoryBudget,
+    memory_budget,
+    sequences_in_memory,
+    weights_per_chip_bytes,
+)
 from pddplan.performance.row_doubts import check_answerable, doubts
 from pddplan.performance.serving import (
     RAMP_SHARE,
@@ -116,14 +122,7 @@ def _shape_for(shape: Shape, llm: Llm) -> Shape:
 
 def memory_cap(subject: Subject, tokens: float) -> int:
     """Sequences of a length that the instance of a measurement holds."""
-    budget = memory_budget(
-        subject.chip,
-        subject.llm,
-        shape=subject.model.shape,
-        weights=subject.model.weights,
-        efficiency=subject.efficiency,
-    )
-    fits = sequences_in_memory(budget, subject.model.kv, shape=subject.model.shape, tokens=tokens)
+    fits = sequences_in_memory(_budget(subject), subject.model.kv, shape=subject.model.shape, tokens=tokens)
     return min(fits, int(subject.efficiency.max_sequences) * subject.model.shape.dp)
 
 
@@ -165,7 +164,7 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
     if batch is None and quantity in (Quantity.OPERATORS_PREFILL, Quantity.PREFILL_LATENCY):
         batch, remark = 1.0, _said(remark, "one prompt assumed")
     if quantity not in (Quantity.OPERATORS_PREFILL, Quantity.OPERATORS_DECODE):
-        remark = _said(remark, _too_large(subject))
+        remark = _said(remark, little_room(subject))
     bounded = (Quantity.CLOSED_TPOT, Quantity.CLOSED_THROUGHPUT, *TTFTS, Quantity.STATIC_THROUGHPUT)
     if quantity in bounded or batch is None:
         # without a stated batch the engine reserves room for whole answers; else pages grow as tokens come
@@ -216,15 +215,31 @@ def run_of(subject: Subject) -> tuple[RunLoad, str]:
     )
 
 
-def _too_large(subject: Subject) -> str:
-    """A row that was measured did run, whatever we reckon: it is predicted, and the doubt is said."""
-    budget = memory_budget(
+def _budget(subject: Subject) -> MemoryBudget:
+    return memory_budget(
         subject.chip,
         subject.llm,
         shape=subject.model.shape,
         weights=subject.model.weights,
         efficiency=subject.efficiency,
     )
+
+
+def impossible(subject: Subject) -> str:
+    """Why a run cannot have been as it is described: its weights alone exceed the memory of its chips; else empty."""
+    weights = weights_per_chip_bytes(subject.model.weights, subject.model.shape)
+    memory = subject.chip.memory_bytes * BINARY_CAPACITY
+    if weights <= memory:
+        return ""
+    return (
+        f"{weights / GIGA:.0f} GB of weights a chip exceed the {memory / GIGA:.0f} GB of {subject.chip.id} at "
+        f"{subject.model.shape}: the run had more chips or smaller weights (--tp, --ep, --weights)"
+    )
+
+
+def little_room(subject: Subject) -> str:
+    """A row that was measured did run, whatever we reckon: it is predicted, and the doubt is said."""
+    budget = _budget(subject)
     if budget.kv_bytes > 0:
         return ""
     weights, memory = budget.weights_bytes / GIGA, subject.chip.memory_bytes / GIGA
@@ -391,4 +406,4 @@ def _predict_split(row: Row, subject: Subject) -> Prediction:
     bound = f"{steady.bound}-bound, {steady.batch_per_worker:.0f} per decode worker"
     if not np.isfinite(value) or value <= 0:
         return Prediction(row, None, {}, "the formula gives no finite value here")
-    return Prediction(row, value, terms, _said(_too_large(subject), said, bound), e.name)
+    return Prediction(row, value, terms, _said(little_room(subject), said, bound), e.name)

@@ -17,6 +17,8 @@ def calibration_text(found: Calibration) -> str:
     lines += _some(found.read)
     if fit.left_out:
         lines += ["", "left out of the fit:", *_some(fit.left_out)]
+    if fit.doubts:
+        lines += ["", "used, with a doubt:", *_some(fit.doubts)]
     lines += ["", f"{'number':<24} {'before':>11} {'after':>11}   95 % interval"]
     for n in fit.numbers:
         interval = f"{n.low:.4g} to {n.high:.4g}" if n.told else "not told by these runs, kept as before"
@@ -38,6 +40,7 @@ def calibration_data(found: Calibration) -> dict[str, Any]:
         "stack": found.stack,
         "read": list(found.read),
         "left_out": list(fit.left_out),
+        "doubts": list(fit.doubts),
         "numbers": [
             {
                 "name": n.name,

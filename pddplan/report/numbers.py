@@ -55,11 +55,14 @@ def quantity(value: float) -> str:
 
 
 def percent(fraction: float | None, *, signed: bool = False) -> str:
-    """A share as per cent: ``6.2 %``, ``97 %``, with sign ``+34 %``."""
+    """A share as per cent: ``6.2 %``, ``97 %``, ``99.6 %``, with sign ``+34 %``; 100 % and 0 % only where it is so."""
     if fraction is None or not math.isfinite(fraction):
         return "-"
     value = fraction * PERCENT if abs(fraction) >= NO_SHARE else 0.0
     shown = f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
+    if shown in {"100", "-100"} and abs(abs(fraction) - 1.0) >= NO_SHARE:
+        # all, or more than can be, is said of nothing else: 99.6 %, 99.97 %, 100.4 %
+        shown = next(t for digits in range(1, 8) if float(t := f"{value:.{digits}f}") not in {100.0, -100.0})
     if shown in {"-0", "0.0", "-0.0"}:
         shown = "0"
     return f"{'+' if signed and value > 0 else ''}{shown} %"

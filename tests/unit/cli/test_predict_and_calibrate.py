@@ -100,3 +100,26 @@ def test_a_table_of_another_model_is_named(table: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().err
     assert "0 of llama-3.1-70b on h100-sxm" in said
     assert "its rows are of llama-3.1-8b on h100_sxm" in said
+
+
+def test_weights_that_no_chip_could_hold_are_not_fitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "large.csv"
+    one_chip = line(1, "8.1").replace("llama-3.1-8b", "glm-4.5")
+    path.write_text(f"{HEADER}\n{one_chip}\n", encoding="utf-8")
+    assert run(["calibrate", "--chip", "h100-sxm", "--model", "glm-4.5", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "GB of weights a chip exceed the 86 GB of h100-sxm at TP1" in said
+    assert "--tp" in said
+
+
+def test_weights_that_leave_little_room_are_fitted_with_a_doubt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tight.csv"
+    model = "qwen3-next-80b-a3b"
+    tight = [line(batch, ms).replace("llama-3.1-8b,bf16", f"{model},fp8") for batch, ms in ((1, "9"), (4, "12"))]
+    path.write_text("\n".join([HEADER, *tight]) + "\n", encoding="utf-8")
+    assert run(["calibrate", "--chip", "h100-sxm", "--model", model, str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "used, with a doubt" in out
+    assert "leave no room" in out

@@ -43,6 +43,15 @@ def test_units() -> None:
     assert percent(-0.02, signed=True) == "-2 %"
     assert percent(-0.0001) == "-0.01 %"
     assert percent(math.nan) == "-"
+    assert [percent(x) for x in (0.996, 0.9997, 1.0, 1.004, 1.04, 1 - 1e-9)] == [
+        "99.6 %",
+        "99.97 %",
+        "100 %",
+        "100.4 %",
+        "104 %",
+        "100 %",
+    ]
+    assert percent(-0.9999, signed=True) == "-99.99 %"
     assert percent(1.9e-9, signed=True) == "0 %"
     assert seconds(8e-69) == "0 s"
     assert seconds(2e-6) == "0.00200 ms"
