@@ -101,7 +101,7 @@ class Search:
                     self._repair(candidate, self.judge.levels_of(candidate, routes), routes)
             if self.best is None and (spread := spread_plan(self.judge)) is not None:
                 self._accept_if_feasible(spread)
-            for candidate in single_path_plans(self.judge, most=self.most_starts):
+            for candidate in single_path_plans(self.judge, self.score, most=self.most_starts):
                 self._accept_if_feasible(candidate)
                 if time.perf_counter() >= self._deadline and self.best is not None:
                     break

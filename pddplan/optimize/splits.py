@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from pddplan.optimize.judge import COVERAGE_MARGIN, Candidate, Judge
 from pddplan.optimize.mending import Judged, judged, mended
 from pddplan.optimize.points import Points
 from pddplan.optimize.solution import searched_plan
+from pddplan.optimize.starts import at_highest_rate
 
 SHARES_BELOW = (0.25, 0.5, 0.75)
 """Of the work of all requests, what lies below a cut."""
@@ -86,7 +88,7 @@ def split_plans(
     """
     judge = Judge(points)
     for parts in _pairs(points, most=MOST_FLEETS):
-        candidate = _fleet(judge, parts)
+        candidate = at_highest_rate(points.data, partial(_sized, judge, parts))
         if candidate is None or candidate.monthly_cost >= cheaper_than:
             continue
         if time.perf_counter() > deadline:
@@ -154,24 +156,6 @@ def _in_time(data: ProgramData, one: _Part, other: _Part) -> bool:
     return all(
         one.covered[p.name] + other.covered[p.name] >= (p.quantile - COVERAGE_MARGIN) * p.share for p in data.promises
     )
-
-
-def _fleet(judge: Judge, parts: tuple[_Part, _Part]) -> Candidate | None:
-    """The instances and lines that carry the parts, at the highest rate that fits into the limits."""
-    data = judge.model.data
-    high = _sized(judge, parts, data.max_rate_rps)
-    if high is not None or data.min_rate_rps >= data.max_rate_rps:
-        return high
-    best = _sized(judge, parts, data.min_rate_rps)
-    low, top = data.min_rate_rps, data.max_rate_rps
-    for _ in range(STEPS_OF_RATE):
-        middle = math.sqrt(low * top)
-        candidate = _sized(judge, parts, middle)
-        if candidate is None:
-            top = middle
-        else:
-            best, low = candidate, middle
-    return best
 
 
 def _sized(judge: Judge, parts: tuple[_Part, _Part], rate_rps: float) -> Candidate | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,26 +17,58 @@ from pddplan.optimize.repair import bigger_fleet, smaller_fleet
 FULLNESS = (0.7, 0.9, 1.0)
 """How full pools and lines are planned in a first spread, of their ceilings."""
 MOST_STARTS = 6
-"""Paths tried, cheapest first."""
+"""Paths tried, the most promising first."""
+RATE_STEP = 2.0
+FINEST_RATE = 4e-3
+"""Highest rates are looked for by this factor downwards, then by halving to this fraction."""
 
 
-def single_path_plans(judge: Judge, *, most: int = MOST_STARTS) -> Iterator[Candidate]:
-    """Feasible plans that send every request at the highest rate over one path; cheapest fleets first."""
-    routes = judge.model.routes(root_cell(judge.model.data).best())
+def single_path_plans(
+    judge: Judge, score: Callable[[Candidate], float], *, most: int = MOST_STARTS
+) -> Iterator[Candidate]:
+    """Feasible plans that send every request over one path, at the highest rate within the limits; the best first.
+
+    Before anything waits no fleet of a path is better than its smallest: those that cannot win are left out.
+    """
+    data = judge.model.data
+    routes = judge.model.routes(root_cell(data).best())
     candidates = []
     for index in range(len(routes)):
-        candidate = _whole_traffic(judge, index, routes)
-        if candidate is not None and judge.within_limits(candidate):
-            candidates.append((candidate.monthly_cost, index, candidate))
-    best = math.inf
-    for cost, _, candidate in sorted(candidates, key=lambda c: c[:2])[:most]:
-        if cost >= best:
+        candidate = at_highest_rate(data, partial(_whole_traffic, judge, index, routes))
+        if candidate is not None:
+            candidates.append((-score(candidate), index, candidate))
+    best = -math.inf
+    for opposite, index, ideal in sorted(candidates, key=lambda c: c[:2])[:most]:
+        if -opposite <= best:
             break
-        fixed = bigger_fleet(judge, candidate, judge.levels_of(candidate, routes))
-        if fixed is not None:
-            least = smaller_fleet(judge, fixed)
-            best = min(best, least.monthly_cost)
-            yield least
+        kept = at_highest_rate(data, partial(_kept, judge, index, routes), most_rps=ideal.rate_rps)
+        if kept is not None:
+            best = max(best, score(kept))
+            yield kept
+
+
+def at_highest_rate(
+    data: ProgramData, made: Callable[[float], Candidate | None], *, most_rps: float = math.inf
+) -> Candidate | None:
+    """What is made of the highest rate that leaves anything, by halving where the rate is free; else None."""
+    least, high = data.min_rate_rps, min(data.max_rate_rps, most_rps)
+    found = made(high)
+    if found is not None or least >= high or made(least) is None:
+        return found
+    low = high
+    while found is None:
+        high, low = low, max(low / RATE_STEP, least)
+        found = made(low)
+        if low <= least:
+            break
+    while high > low * (1.0 + FINEST_RATE):
+        middle = math.sqrt(low * high)
+        candidate = made(middle)
+        if candidate is None:
+            high = middle
+        else:
+            found, low = candidate, middle
+    return found
 
 
 def spread_plan(judge: Judge) -> Candidate | None:
@@ -133,15 +166,23 @@ def _fleet(judge: Judge, flow: Array, routes: Sequence[Route], fullness: float) 
     return judge.priced(counts, tuple(taken), flow)
 
 
-def _whole_traffic(judge: Judge, index: int, routes: Sequence[Route]) -> Candidate | None:
-    """The smallest fleet that carries all requests on one path, before waits and promises are looked at."""
+def _whole_traffic(judge: Judge, index: int, routes: Sequence[Route], rate_rps: float) -> Candidate | None:
+    """The smallest fleet that carries a rate on one path, nothing waiting; None beyond limits."""
     data, route = judge.model.data, routes[index]
     if (route.allowed[data.weight > 0] <= 0).any():
         return None
     flow = np.zeros((judge.model.path_count, data.weight.size))
-    flow[index] = data.max_rate_rps * data.weight
+    flow[index] = rate_rps * data.weight
     if route.line is not None and route.payload_bytes is not None:
         load = float(flow[index] @ route.payload_bytes)
         if not any(o.line == route.line and o.capacity_bytes_per_s >= load for o in data.lines):
             return None
-    return _fleet(judge, flow, routes, 1.0)
+    candidate = _fleet(judge, flow, routes, 1.0)
+    return candidate if judge.within_limits(candidate) else None
+
+
+def _kept(judge: Judge, index: int, routes: Sequence[Route], rate_rps: float) -> Candidate | None:
+    """The fleet that keeps the promises at a rate on one path; None where that is beyond the limits."""
+    candidate = _whole_traffic(judge, index, routes, rate_rps)
+    fixed = bigger_fleet(judge, candidate, judge.levels_of(candidate, routes)) if candidate is not None else None
+    return smaller_fleet(judge, fixed) if fixed is not None else None
