@@ -13,6 +13,8 @@ from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 
 STEPS_OF_REPAIR = 40
 STEPS_OF_SCALING = 14
+FINEST_RISE = 1e-3
+"""Smaller rises of the rate are not worth a look here: the evaluator looks at the end."""
 STEP_DIVISOR = 25
 WORTH_A_STEP = 1e-3
 """A step must remove at least this share of what is missing, per share it adds to the cost."""
@@ -105,16 +107,34 @@ def _levels(candidate: Candidate) -> Levels:
 
 def fewer_requests(judge: Judge, candidate: Candidate, routes: Sequence[Route]) -> Candidate | None:
     """Serve fewer requests with the same fleet: the largest share of the flow that keeps the promises."""
-    low, high = 0.0, 1.0
+    return _rescaled(judge, candidate, routes, low=0.0, high=1.0)
+
+
+def more_requests(judge: Judge, candidate: Candidate, routes: Sequence[Route]) -> Candidate:
+    """Serve as many requests as the same fleet can with the same shares; the candidate itself where that is no more."""
+    most = judge.model.data.max_rate_rps / max(candidate.rate_rps, 1e-12)
+    if most <= 1.0 + FINEST_RISE:
+        return candidate
+    return _rescaled(judge, candidate, routes, low=1.0, high=most) or candidate
+
+
+def _rescaled(
+    judge: Judge, candidate: Candidate, routes: Sequence[Route], *, low: float, high: float
+) -> Candidate | None:
+    """The largest multiple of the flow between two that keeps the promises; None if none above the lower does."""
     floor = judge.model.data.min_rate_rps / max(candidate.rate_rps, 1e-12)
+    capacity = {option.id: option.capacity_bytes_per_s for option in judge.model.data.lines}
     found: Candidate | None = None
     for _ in range(STEPS_OF_SCALING):
         share = 0.5 * (low + high)
         if share < floor:
             break
         scaled = judge.priced(candidate.instances, candidate.taken, candidate.flow * share)
-        if judge.keeps_all(scaled, judge.model.routes(judge.levels_of(scaled, routes), used=candidate.used)):
-            found, low = scaled, share
+        levels = judge.levels_of(scaled, routes)
+        if all(line.load_bytes_per_s <= capacity[line.option.id] for line in levels.lines.values()) and judge.keeps_all(
+            scaled, judge.model.routes(levels, used=candidate.used)
+        ):
+            found, low = replace(scaled, levels=levels), share
         else:
             high = share
     return found

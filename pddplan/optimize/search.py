@@ -25,7 +25,7 @@ from pddplan.optimize.division import divide
 from pddplan.optimize.formulation import MONEY, formulate, name
 from pddplan.optimize.judge import Candidate, Judge, OperatingModel
 from pddplan.optimize.levels import Cell, Levels
-from pddplan.optimize.repair import bigger_fleet, fewer_requests, smaller_fleet
+from pddplan.optimize.repair import bigger_fleet, fewer_requests, more_requests, smaller_fleet
 from pddplan.optimize.solver import Solved, SolveStatus, solve
 from pddplan.optimize.starts import MOST_STARTS, single_path_plans, spread_plan
 
@@ -321,6 +321,9 @@ class Search:
 
     def _accept(self, candidate: Candidate, levels: Levels) -> None:
         score, candidate = self.score(candidate), replace(candidate, levels=levels)
+        if score > self.best_score and self.model.data.min_rate_rps < self.model.data.max_rate_rps:
+            candidate = more_requests(self.judge, candidate, self.model.routes(levels, used=candidate.used))
+            score = self.score(candidate)
         beaten = candidate if score <= self.best_score else self.best
         if score > self.best_score:
             self.best, self.best_score = candidate, score
