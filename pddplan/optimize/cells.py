@@ -45,7 +45,10 @@ def tightened(data: ProgramData, cell: Cell, routes: Sequence[Route]) -> Cell | 
             count_high = min(count_high, math.floor(high + box.spare_high + 1e-9))
         if count_low > count_high or spare_high < box.spare_low - 1e-9:
             return None
-        pools[pool.id] = PoolCell(count_low, count_high, box.spare_low, spare_high)
+        spare_low = box.spare_low
+        if pool.role in _STEADY_ROLES:  # whatever is served leaves so much idle (a hair less: rows are held to 1e-6)
+            spare_low = max(spare_low, min(count_low - high, spare_high) * (1 - 1e-6))
+        pools[pool.id] = PoolCell(count_low, count_high, spare_low, spare_high)
     lines = dict(cell.lines)
     for line, box_l in lines.items():
         low = least_rate * _least(data, [r.payload_bytes if r.line == line else None for r in routes], routes)

@@ -1,15 +1,16 @@
 """What plans of any shapes could reach: a bound that is tightened where it looks too good, until a plan meets it.
 
-The program of flows over every shape starts from loads, prices and prefill times alone. Where these leave a better
-plan possible it learns what each way can do at its best: idle pools, idle lines of the thickest tier. Of the pools that
-its solution uses it then learns what they lose by waiting, and of the lines what thinner tiers lose. What still looks
-better than the plan found is searched, and left out from then on.
+The program of flows over every shape starts from loads, prices and prefill times alone, with shapes of one size as one
+kind. Where these leave a better plan possible it learns what each way can do at its best: idle pools, idle lines of the
+thickest tier. Of the pools that its solution uses it then learns what they lose by waiting, of the lines what thinner
+tiers lose, and of the kinds what their single shapes are. What still looks better than the plan found is searched, and
+left out from then on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,7 @@ from pddplan.domain.plan import PathKind, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, considered_pools, sized, too_large, unsized
-from pddplan.optimize.cells import root_cell
-from pddplan.optimize.data import Quantile, Route
+from pddplan.optimize.data import LineOption, Quantile, Route
 from pddplan.optimize.flow_program import (
     MOST_INSTANCES,
     Candidates,
@@ -29,7 +29,9 @@ from pddplan.optimize.flow_program import (
     most_instances,
     take_off,
 )
-from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
+from pddplan.optimize.kinds import Kind, as_kinds, divided, kinds_of
+from pddplan.optimize.learning import ANY_WAY, Learning, Waits, Way, counts_up_to, row_of
+from pddplan.optimize.levels import Levels, LineLevel
 from pddplan.optimize.mix import first_mix, pools_of
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
@@ -43,12 +45,6 @@ if TYPE_CHECKING:
 
 MOST_FLOWS = 6_000
 """Programs with more flows are not asked."""
-COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
-"""Instances at which the waits of a pool are looked at."""
-BEYOND_SLACK = 1.3
-"""Waits count from where they would cost this multiple of what a promise leaves to spare."""
-LEAST_SLACK = 1e-4
-HALVINGS = 9
 USED = 1e-6
 SLIGHTLY = 1e-6
 """A plan counts as better from this fraction on."""
@@ -61,20 +57,9 @@ class Bound:
     score: float
     """Larger is better: less the monthly cost, or requests per second. -inf when no other plan exists."""
     pools: frozenset[str]
+    """Every shape of the kinds that are open."""
     lines: frozenset[str] = frozenset()
     """Line options taken."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _AtBest:
-    """What each way can do at its best."""
-
-    points: Points
-    """Operating points of every shape beside the quickest partners."""
-    routes: tuple[Route, ...]
-    """Their routes with idle pools and idle lines of the thickest tier."""
-    most: Mapping[str, int]
-    """Instances of each pool that no better plan exceeds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,14 +67,16 @@ class EveryShape:
     """The program over every shape, as tight as it has been made so far."""
 
     given: Candidates
-    look: Callable[[Candidates], _AtBest]
-    """Works out the operating points."""
+    look: Callable[[], Points]
+    """Works out the operating points of every shape beside the quickest partners."""
     objective: Objective
     rate_rps: float
     relative_gap: float
+    kinds: tuple[Kind, ...]
     built: FlowProgram = field(init=False)
-    _seen: _AtBest | None = None
+    _learning: Learning | None = None
     _known: set[str] = field(default_factory=set)
+    """Kinds, by their first shape, and line options of which is known what they lose."""
     _known_score: float = -math.inf
     _searched: list[frozenset[str]] = field(default_factory=list)
 
@@ -101,16 +88,16 @@ class EveryShape:
         return self.objective.kind == "rps"
 
     @property
-    def seen(self) -> _AtBest:
-        """Operating points: worked out when the plain program is not enough."""
-        if self._seen is None:
-            self._seen = self.look(self.given)
-        return self._seen
+    def learning(self) -> Learning:
+        """What waiting costs: worked out when the plain program is not enough."""
+        if self._learning is None:
+            self._learning = Learning(self.look())
+        return self._learning
 
     def _write(self) -> None:
-        """Write the program down, with what was asked of it before."""
+        """Write the program down, with what was asked of it and what it has learnt before."""
         self.built = formulate_flows(
-            self.given,
+            as_kinds(self.given, self.kinds),
             rate_rps=self.rate_rps,
             most_requests=self._most_requests,
             budget=self.objective.budget_per_month,
@@ -118,6 +105,8 @@ class EveryShape:
         )
         for searched in self._searched:
             self._without(searched)
+        for name in sorted(self._known):
+            self._learn(name)
         if math.isfinite(self._known_score):
             self.only_better_than(self._known_score)
 
@@ -132,7 +121,8 @@ class EveryShape:
                 return Bound(self._known_score, frozenset())
             score = solved.bound if self._most_requests else -solved.bound * KILO  # all that the time was enough for
             return Bound(score, frozenset()) if math.isfinite(score) else None
-        pools = frozenset(p for p, opened in self.built.open.items() if solved.values[opened.name] > USED)
+        used = {first for first, opened in self.built.open.items() if solved.values[opened.name] > USED}
+        pools = frozenset(pool_id for kind in self.kinds if kind[0] in used for pool_id in kind)
         lines = frozenset(o for o, taken in self.built.taken.items() if solved.values[taken.name] > USED)
         return Bound(solved.bound if self._most_requests else -solved.bound * KILO, pools, lines)
 
@@ -157,73 +147,58 @@ class EveryShape:
     def _without(self, searched: frozenset[str]) -> None:
         import pulp
 
-        others = [opened for pool_id, opened in self.built.open.items() if pool_id not in searched]
+        others = [self.built.open[kind[0]] for kind in self.kinds if not searched.issuperset(kind)]
         self.built.program += pulp.LpAffineExpression([(opened, 1.0) for opened in others]) >= 1
 
     def tighten(self, bound: Bound) -> bool:
         """Learn what the ways can do at best, then what a solution's pools and lines lose; False when all was known."""
-        if self._seen is None:
-            self.given = _at_best(self.given, self.seen.points, self.seen.routes)
+        if self._learning is None:
+            self.given = _at_best(self.given, self.learning)
             self._write()
             return True
         learnt = False
-        for name in sorted(bound.pools | bound.lines):
+        for name in sorted((bound.pools & self.built.open.keys()) | bound.lines):
             if name not in self._known:
                 self._known.add(name)
-                learnt |= self._waits(name) if name in self.built.open else self._thin(name)
+                learnt |= self._learn(name)
         return learnt
 
-    def _waits(self, pool_id: str) -> bool:
+    def divide(self, bound: Bound) -> bool:
+        """Tell the shapes of a solution's kinds apart; False when they are single shapes."""
+        kinds = divided(self.kinds, bound.pools)
+        if len(kinds) == len(self.kinds):
+            return False
+        before = {pool_id for kind in self.kinds if kind[0] in self._known for pool_id in kind}
+        self._known |= {kind[0] for kind in kinds if before.issuperset(kind)}
+        self.kinds = kinds
+        self._write()
+        return True
+
+    def _learn(self, name: str) -> bool:
+        if name in self.built.open:
+            return self._waits(next(kind for kind in self.kinds if kind[0] == name))
+        return self._thin(name) if name in self.built.taken else False
+
+    def _waits(self, kind: Kind) -> bool:
         """A pool either keeps enough idle instances, or what it serves is late that often."""
         given = self.built.given
-        by_kind = {path.kind: r for r, path in enumerate(self.seen.points.paths) if pool_id in pools_of(path)}
-        rows = list(by_kind.values())  # partners stand idle: one path of each kind tells what waits here cost
-        if not rows or self.seen.most[pool_id] > MOST_INSTANCES:
+        if given.most[kind[0]] > MOST_INSTANCES:
             return False  # a row with such numbers is more than the solver takes; the bound holds without it
-        counts = [n for n in COUNTS if n < self.seen.most[pool_id]] + [self.seen.most[pool_id]]
+        counts = counts_up_to(given.most[kind[0]])
         learnt = False
         for promise in given.promises:
-            best = np.max([self.seen.routes[r].coverage[promise.name] for r in rows], axis=0)
-            slack = float(self.seen.points.data.weight @ best) - promise.quantile * promise.share
-            allowed = BEYOND_SLACK * max(slack, LEAST_SLACK)
-            found = [self._most_load(pool_id, rows, n, promise=promise, allowed=allowed) for n in counts]
-            binding = [
-                late for n, (load, late) in zip(counts, found, strict=True) if load < given.ceiling * n * (1 - USED)
-            ]
+            found = [self.learning.waits(pool_id, promise, counts=counts, ceiling=given.ceiling) for pool_id in kind]
+            loads = np.max([own.loads for own in found], axis=0)
+            late = [own.late[at] for at in range(len(counts)) for own in found if _all_late(found, at)]
+            binding = [by_way for by_way in late if by_way is not None]
             if binding:
-                loads = np.array([load for load, _ in found])
-                self._either(pool_id, promise.name, np.array(counts, dtype=float), loads, np.min(binding, axis=0))
+                ways = set.intersection(*(set(by_way) for by_way in binding))
+                least = {way: np.min([by_way[way] for by_way in binding], axis=0) for way in ways}
+                self._either(kind[0], promise.name, np.array(counts, dtype=float), loads, least)
                 learnt = True
         return learnt
 
-    def _most_load(
-        self, pool_id: str, rows: Sequence[int], instances: int, *, promise: Quantile, allowed: float
-    ) -> tuple[float, Array]:
-        """Load up to which no more than the share allowed is late for waits; and what is late of each class there."""
-
-        def late(load: float) -> Array:
-            levels = Levels({pool_id: PoolLevel(instances, load)}, self._thickest())
-            return np.asarray(np.min([self._lost(r, levels, promise) for r in rows], axis=0))
-
-        weight = self.seen.points.data.weight
-        low, high = 0.0, self.built.given.ceiling * instances
-        at_most = late(high)
-        if float(weight @ at_most) <= allowed:
-            return high, at_most
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            here = late(middle)
-            if float(weight @ here) <= allowed:
-                low = middle
-            else:
-                high, at_most = middle, here
-        return high, at_most
-
-    def _lost(self, row: int, levels: Levels, promise: Quantile) -> Array:
-        covered = self.seen.points.route(row, levels).coverage[promise.name]
-        return np.maximum(self.seen.routes[row].coverage[promise.name] - covered, 0.0)
-
-    def _either(self, pool_id: str, promise: str, counts: Array, loads: Array, late: Array) -> None:
+    def _either(self, pool_id: str, promise: str, counts: Array, loads: Array, late: Mapping[Way, Array]) -> None:
         """Load below a line over the counts, or so many late. The line lies above what waits allow at every count."""
         import pulp
 
@@ -235,31 +210,53 @@ class EveryShape:
         most = built.given.ceiling * float(counts[-1]) + abs(start)
         rows = [*built.load[pool_id], (opened, -start), (count, -slope), (late_on, -most)]
         built.program += pulp.LpAffineExpression(rows) <= 0
-        flows = [(flow, float(late[k])) for k in built.classes for flow in built.through(pool_id, k)]
-        self._miss(promise, flows, late_on, float(self.seen.points.data.weight @ late))
+        flows = [(flow, float(late.get(way, late[ANY_WAY])[k])) for flow, way, k in self._ways_through(pool_id)]
+        by_class = np.max(list(late.values()), axis=0)
+        self._miss(promise, flows, late_on, float(self.learning.points.data.weight @ by_class))
+
+    def _ways_through(self, pool_id: str) -> Iterator[tuple[pulp.LpVariable, Way, int]]:
+        """Flows through a pool with the way that each takes, as far as the program tells ways apart, and its class."""
+        built = self.built
+        known: dict[str, Way] = {}
+        for kind, sent in ((PathKind.P_MD, built.send), (PathKind.P_RLD_MD, built.relayed)):
+            for (sender, at, _), flow in sent.items():
+                if sender == pool_id:
+                    known[flow.name] = (kind, *built.given.ways[pool_id][at])
+        known |= {
+            flow.name: (PathKind.P_RLD, None, None) for (sender, _), flow in built.odd.items() if sender == pool_id
+        }
+        for k in built.classes:
+            for flow in built.through(pool_id, k):
+                yield flow, known.get(flow.name, ANY_WAY), k
 
     def _thin(self, option_id: str) -> bool:
-        """On a thinner tier transfers take longer even when nothing else crosses (a relay answers before they end)."""
+        """On a thinner tier transfers take longer even when nothing else crosses."""
         built, given = self.built, self.built.given
         option = next(o for o in given.options if o.id == option_id)
-        levels = Levels({}, {**self._thickest(), option.line: LineLevel(option, 0.0)})
+        members = {kind[0]: kind for kind in self.kinds}
         learnt = False
         for promise in given.promises:
             flows, most = [], 0.0
-            lost_by: dict[int, Array] = {}
+            lost_by: dict[tuple[str, str], Array | None] = {}
             for (pool_id, at, k), flow in built.send.items():
                 target, line = given.ways[pool_id][at]
-                row = self._direct(pool_id, target, line) if line == option.line else None
-                if row is None:
+                if line != option.line:
                     continue
-                lost = float(lost_by.setdefault(row, self._lost(row, levels, promise))[k])
-                if lost > USED:
-                    flows.append((flow, lost))
-                    most = max(most, lost)
+                if (pool_id, target) not in lost_by:
+                    lost_by[pool_id, target] = self._lost_on(members[pool_id], target, option, promise)
+                lost = lost_by[pool_id, target]
+                if lost is not None and lost[k] > USED:
+                    flows.append((flow, float(lost[k])))
+                    most = max(most, float(lost[k]))
             if flows:
                 self._miss(promise.name, flows, built.taken[option_id], most)
                 learnt = True
         return learnt
+
+    def _lost_on(self, kind: Kind, target: str, option: LineOption, promise: Quantile) -> Array | None:
+        found = [self.learning.thin(pool_id, target, option, promise) for pool_id in kind]
+        known = [lost for lost in found if lost is not None]
+        return np.min(known, axis=0) if len(known) == len(found) else None
 
     def _miss(self, promise: str, flows: list[tuple[pulp.LpVariable, float]], on: pulp.LpVariable, most: float) -> None:
         """Take off a promise's row what is late, where ``on`` is 1; all traffic late at ``most`` is the largest."""
@@ -271,11 +268,10 @@ class EveryShape:
         built.program += pulp.LpAffineExpression([*flows, (missed, -1.0), (on, largest)]) <= largest
         take_off(built, promise, missed)
 
-    def _thickest(self) -> dict[str, LineLevel]:
-        return dict(root_cell(self.seen.points.data).best().lines)
 
-    def _direct(self, pool_id: str, target: str, line: str | None) -> int | None:
-        return _row(self.seen.points, PathKind.P_MD, pool_id, target, line)
+def _all_late(found: Sequence[Waits], at: int) -> bool:
+    """At a number of instances waits may cost too much with each of these shapes."""
+    return all(own.late[at] is not None for own in found)
 
 
 def every_shape(
@@ -295,21 +291,29 @@ def every_shape(
     _, highest = rate_range(problem, pools, objective=objective, limits=limits)
     spend = objective.budget_per_month if objective.kind == "rps" else -score if score is not None else None
 
-    def look(given: Candidates) -> _AtBest:
+    given = candidates_at(problem, pools, ways, topology=topology, limits=limits)
+    weight = problem.workload.classes.weight
+    full = {pool.id: highest * float(weight @ given.work[pool.id]) for pool in pools}
+
+    def look() -> Points:
         points = _beside_the_quickest(problem, topology, pools, objective=objective, limits=limits)
-        full = {pool.id: highest * float(points.data.weight @ given.work[pool.id]) for pool in pools}
         points.full_load = {
             pool.id: max(full[pool.id], USED) for pool in pools if pool.role in (Role.PREFILL, Role.AGGREGATED)
         }
-        credit = sum(kind.count * kind.credit_per_chip for kind in given.owned)
-        most = {pool_id: most_instances(load) for pool_id, load in full.items()}
-        for pool_id, price in given.cost.items():
-            if spend is not None and price > 0:
-                most[pool_id] = max(min(most[pool_id], math.ceil((spend + credit) / price)), 1)
-        return _AtBest(points, points.routes(root_cell(points.data).best()), most)
+        return points
 
-    given = candidates_at(problem, pools, ways, topology=topology, limits=limits)
-    return EveryShape(given, look, objective, highest, 0.1 * limits.gap)
+    given = replace(given, most=_most(given, full, spend=spend))
+    return EveryShape(given, look, objective, highest, 0.1 * limits.gap, kinds_of(pools, given.cost))
+
+
+def _most(given: Candidates, full: Mapping[str, float], *, spend: float | None) -> dict[str, int]:
+    """Instances of each pool that no plan worth its money exceeds."""
+    most = {pool_id: most_instances(load) for pool_id, load in full.items()}
+    credit = sum(kind.count * kind.credit_per_chip for kind in given.owned)
+    for pool_id, price in given.cost.items():
+        if spend is not None and price > 0:
+            most[pool_id] = max(min(most[pool_id], math.ceil((spend + credit) / price)), 1)
+    return most
 
 
 def nothing_better(
@@ -359,22 +363,14 @@ def _beside_the_quickest(
     return sized(points, limits=limits)
 
 
-def _row(points: Points, kind: PathKind, pool_id: str, target: str, line: str | None) -> int | None:
-    """A path of this kind from a prefill pool to a site over a line."""
-    for row, path in enumerate(points.paths):
-        at = points.pool(path.decode).site if path.decode is not None else None
-        if path.kind is kind and path.prefill == pool_id and path.line == line and at == target:
-            return row
-    return None
-
-
-def _at_best(given: Candidates, points: Points, best: Sequence[Route]) -> Candidates:
+def _at_best(given: Candidates, learning: Learning) -> Candidates:
     """The candidates with the coverage that idle pools and idle thick lines give, and what relays can make at most."""
+    points, best = learning.points, learning.best
     direct, relayed, here = dict(given.direct), dict(given.relayed), dict(given.here)
     for pool_id, targets in given.ways.items():
         for at, (target, line) in enumerate(targets):
             for kind, covered in ((PathKind.P_MD, direct), (PathKind.P_RLD_MD, relayed)):
-                row = _row(points, kind, pool_id, target, line)
+                row = row_of(points, kind, pool_id, target, line)
                 if row is not None:
                     covered[pool_id, at] = best[row].coverage
     for row, path in enumerate(points.paths):

@@ -71,6 +71,8 @@ class Candidates:
     """False where the whole KV crosses."""
     eager: Mapping[tuple[str, str], tuple[Array, Array]] = field(default_factory=dict)
     """Per (line, site of the relay): least and most of a relayed request's tokens that its relay makes, as shares."""
+    most: Mapping[str, int] = field(default_factory=dict)
+    """Instances of each pool that no better plan exceeds, where more is known than its load says."""
 
 
 def candidates_of(
@@ -295,7 +297,8 @@ def _instances(built: FlowProgram, rate_rps: float) -> Terms:
         opened = pulp.LpVariable(f"u_{index}", 0, 1, cat="Integer")
         built.count[pool.id], built.open[pool.id] = count, opened
         built.program += pulp.LpAffineExpression([*built.load[pool.id], (count, -given.ceiling)]) <= 0
-        built.program += count <= most_instances(rate_rps * float(weight @ given.work[pool.id])) * opened
+        most = given.most.get(pool.id, most_instances(rate_rps * float(weight @ given.work[pool.id])))
+        built.program += count <= most * opened
         built.program += count >= opened
         paid += [(count, given.cost[pool.id]), (opened, given.redundant_instances * given.cost[pool.id])]
         kinds.setdefault((pool.site, pool.role.value, pool.chip, pool.tpot_s), []).append((opened, 1.0))

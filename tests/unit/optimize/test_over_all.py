@@ -9,7 +9,9 @@ import pytest
 from pddplan.domain.outcome import SolverReport
 from pddplan.optimize import Limits, Objective
 from pddplan.optimize.build import build
-from pddplan.optimize.rounds import _Searched, search_plans
+from pddplan.optimize.over_all import _OverAll
+from pddplan.optimize.question import Question
+from pddplan.optimize.rounds import search_plans
 from pddplan.optimize.settle import Found
 from pddplan.optimize.topologies import find_topology
 from tests.unit.optimize.small_question import question, shapes
@@ -28,8 +30,10 @@ def test_a_gap_to_an_earlier_plan_shrinks_with_a_better_one() -> None:
         price = replace(outcome.cost, monthly_total=monthly)
         return replace(found, outcome=replace(outcome, cost=price, solver=SolverReport("any", "optimal", gap, 0.0)))
 
-    searched = _Searched(objective)
-    searched.add(points, costs(110.0, 0.2))
-    searched.add(points, costs(100.0, 0.0))
-    assert searched.ahead(costs(100.0, 0.0)) == pytest.approx(0.12)
-    assert searched.pools == {pool.id for pool in points.pools}
+    over_all = _OverAll(Question(question(), pd, objective, Limits(), shapes, 0.0), points, cut_short=False)
+    over_all.add(points, costs(110.0, 0.2))
+    over_all.add(points, costs(100.0, 0.0))
+    solver = over_all.reported(costs(100.0, 0.0)).outcome.solver
+    assert solver is not None
+    assert solver.gap == pytest.approx(0.12)
+    assert solver.shapes_searched == len(points.pools)

@@ -1,0 +1,289 @@
+"""How much better plans of any instance shapes could be: asked of a program, and searched where it leaves something."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pddplan.optimize.every_shape import SLIGHTLY, Bound, EveryShape, every_shape
+from pddplan.optimize.no_plan import impossible
+from pddplan.optimize.objective import Objective
+from pddplan.optimize.points import Points
+from pddplan.optimize.question import Question, reporting
+from pddplan.optimize.search import BEST_FOUND, Search
+from pddplan.optimize.settle import (
+    LEAST_TIME_S,
+    NONE_FOUND,
+    Found,
+    NothingFound,
+    interrupted,
+    search_objective,
+    value_of,
+)
+
+SHARE_FOR_SHAPES = 0.4
+"""Of the time left, what the program over all shapes may take at a time."""
+SHARE_FOR_CHECK = 0.2
+"""Of the time left, what one look into a set of shapes may take."""
+MOST_LOOKS = 200
+NODES_PER_LOOK = 10
+"""A search limited to so many cells looks at one in this many sets of shapes."""
+NODES_PER_CHECK = 20
+"""Cells that show, nearly always, that a set of few shapes has no better plan; else it is searched in earnest."""
+PATIENT_LOOKS = 60
+"""From then on the acceptable gap is enough."""
+
+
+def over_all_shapes(
+    question: Question, points: Points, found: Found | NothingFound, *, nodes: int | None = None
+) -> Found | NothingFound:
+    """Bound what any shapes could give, search those that would give it, and say what was proven over which shapes.
+
+    A first search whose gap is open leaves its own shapes in the program too: that often knows better. Where it was
+    ended after so many ``nodes`` and the program does not, it goes on afterwards.
+    """
+    over_all = _OverAll(question, points, cut_short=nodes is not None and nodes < question.limits.max_nodes)
+    over_all.add(points, found)
+    if question.limits.prove_shapes and not is_interrupted(found) and (over_all.others or over_all.is_open(found)):
+        found = over_all.ask(found)
+    if isinstance(found, NothingFound):
+        return _nothing_at_all(question, points, found)
+    return over_all.reported(over_all.once_more(found))
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchedSet:
+    """Shapes that were searched, the score that no plan of them exceeds, and that of the best plan known then."""
+
+    pools: frozenset[str]
+    score: float
+    reached: float
+
+
+@dataclass(slots=True, eq=False)
+class _OverAll:
+    """What is known of plans of any shapes: the bound of the program, and what sets of shapes were searched."""
+
+    question: Question
+    points: Points
+    cut_short: bool
+    outside: float | None = None
+    """Score that no plan exceeds but those of sets left out of the program; None where it was not asked."""
+    left_out: bool = False
+    """The first set was left out of the program: its own search speaks for it."""
+    sets: list[_SearchedSet] = field(default_factory=list)
+    looked_at: set[str] = field(default_factory=set)
+
+    @property
+    def others(self) -> bool:
+        """Shapes were left out of the first search."""
+        return len(self.points.considered) > len(self.points.pools)
+
+    @property
+    def _objective(self) -> Objective:
+        return self.question.objective
+
+    @property
+    def _close(self) -> float:
+        return max(self.question.limits.gap, self.question.limits.acceptable_gap)
+
+    def is_open(self, found: Found | NothingFound) -> bool:
+        """A plan is not proven as close as is acceptable."""
+        gap = _gap(found)
+        return gap is not None and gap > self._close
+
+    def add(self, points: Points, found: Found | NothingFound) -> None:
+        """A set with what its search proved; nothing is known of one without a plan."""
+        pools, reached = frozenset(pool.id for pool in points.pools), -math.inf
+        gap = _gap(found)
+        if isinstance(found, Found):
+            reached = value_of(found.outcome, self._objective)
+        self.looked_at |= pools
+        self.sets.append(_SearchedSet(pools, -math.inf if gap is None else reached + gap * abs(reached), reached))
+
+    def ask(self, found: Found | NothingFound) -> Found | NothingFound:
+        """Ask the program, and look into what it says is better, until nothing is."""
+        question, limits = self.question, self.question.limits
+        every = _every_shape(question, self.points, found)
+        if every is None:
+            return found
+        if not self.is_open(found):
+            every.leave_out(self.sets[0].pools)
+            self.left_out = True
+        looks = 1 + min(MOST_LOOKS, max(limits.max_nodes // NODES_PER_LOOK, 1))  # the first is at the plain program
+        for look in range(looks):
+            if isinstance(found, Found):
+                every.only_better_than(value_of(found.outcome, self._objective))
+            bound = every.bound(time_limit_s=SHARE_FOR_SHAPES * question.left_s())
+            if bound is None:
+                break
+            # what is left out or learnt only takes plans away
+            self.outside = min(bound.score, math.inf if self.outside is None else self.outside)
+            ahead = _ahead(found, self.outside, self._objective)
+            enough = limits.gap if look < PATIENT_LOOKS else self._close
+            closed = ahead is not None and ahead <= enough
+            if closed or not bound.pools or question.left_s() < LEAST_TIME_S:
+                break
+            if every.tighten(bound):
+                continue
+            searched = self._look_into(every, bound, found)
+            if searched is None:
+                break
+            found = searched
+            if is_interrupted(found):
+                break
+        return found
+
+    def _look_into(self, every: EveryShape, bound: Bound, found: Found | NothingFound) -> Found | NothingFound | None:
+        """See whether the shapes of a solution hold a better plan; None where that cannot be asked."""
+        question = self.question
+        if isinstance(found, Found):
+            value = value_of(found.outcome, self._objective)
+            better = _better_in(question, bound.pools, value)
+            if better is False:
+                self.looked_at |= bound.pools
+                every.leave_out(bound.pools)
+                return found
+            if better is None and every.divide(bound):
+                return found
+        elif every.divide(bound):
+            return found
+        mine = {pool.id for pool in found.outcome.plan.pools} if isinstance(found, Found) else set()
+        wider = question.points(only=bound.pools | mine)
+        if wider is None or math.isfinite(wider.bound):
+            return None
+        latest = question.best(wider, found if isinstance(found, Found) else None)
+        self.add(wider, latest)
+        every.leave_out(bound.pools | mine)
+        return latest
+
+    def _score(self) -> float:
+        """What no plan of the sets searched exceeds."""
+        return max(own.score for own in self.sets)
+
+    def once_more(self, found: Found) -> Found:
+        """Search sets again whose plans might still be better: with a better plan to start from, or to the end."""
+        for at, own in enumerate(self.sets):
+            reached = value_of(found.outcome, self._objective)
+            open_gap = (_ahead(found, self._spoken_for(at), self._objective) or 0.0) > self._close
+            unfinished = self.cut_short if at == 0 else False
+            if not open_gap or (reached <= own.reached and not unfinished) or is_interrupted(found):
+                continue
+            if self.question.left_s() < LEAST_TIME_S:
+                break
+            again = self.question.points(only=own.pools | {pool.id for pool in found.outcome.plan.pools})
+            if again is None or math.isfinite(again.bound):
+                continue
+            latest = self.question.best(again, found)
+            if isinstance(latest, Found):
+                found, reached = latest, value_of(latest.outcome, self._objective)
+                score = reached + (_gap(latest) or 0.0) * abs(reached)
+                self.sets[at] = replace(own, score=min(own.score, score), reached=reached)
+        return found
+
+    def _spoken_for(self, at: int) -> float:
+        """What no plan of a set exceeds: by its search, and by the program where it was not left out."""
+        own = self.sets[at].score
+        return min(own, self.outside) if at == 0 and not self.left_out and self.outside is not None else own
+
+    def reported(self, found: Found) -> Found:
+        """The plan with what was proven of the shapes searched, and of all."""
+        objective, limits = self._objective, self.question.limits
+        inside = _ahead(found, max(self._spoken_for(at) for at in range(len(self.sets))), objective)
+        outside = self.outside if self.others else -math.inf
+        over_all = None
+        if outside is not None and inside is not None:
+            over_all = max(_ahead(found, outside, objective) or 0.0, inside)
+        changes: dict[str, Any] = {} if inside is None else {"gap": inside}
+        status = _status(found)
+        if self.points.cut:
+            changes["status"] = "time limit"
+        elif inside is not None and inside > self._close and status == "optimal":
+            changes["status"] = BEST_FOUND
+        elif inside is not None and inside <= limits.gap and status in (BEST_FOUND, "time limit"):
+            changes["status"] = "optimal"
+        return reporting(
+            found,
+            **changes,
+            shapes_searched=len(self.looked_at),
+            shapes_possible=len(self.points.considered),
+            gap_over_all=over_all,
+        )
+
+
+def _better_in(question: Question, pools: frozenset[str], score: float) -> bool | None:
+    """Whether these shapes hold a plan better than a score; None when a short search does not show it."""
+    kind = search_objective(question.objective)
+    if kind == "bcr":
+        return None
+    points = question.points(only=pools)
+    if points is None or math.isfinite(points.bound):
+        return None
+    better = score + SLIGHTLY * abs(score)
+    if kind == "cost":
+        budget = -better if points.data.budget is None else min(-better, points.data.budget)
+        points.data = replace(points.data, budget=budget)
+    elif better > points.data.max_rate_rps:
+        return False
+    else:
+        points.data = replace(points.data, min_rate_rps=better)
+    result = Search(
+        points,
+        kind,
+        max(SHARE_FOR_CHECK * question.left_s(), LEAST_TIME_S),
+        question.limits.gap,
+        max_nodes=NODES_PER_CHECK,
+        most_starts=0,
+    ).run()
+    if result.best is not None:
+        return True
+    return False if result.status == "infeasible" else None
+
+
+def _nothing_at_all(question: Question, points: Points, found: NothingFound) -> NothingFound:
+    """No plan of the shapes searched: proven only where there is none of any shape."""
+    if not found.proven or len(points.considered) == len(points.pools):
+        return found
+    every = question.points(only=frozenset(pool.id for pool in points.considered))
+    left_s = max(question.left_s(), LEAST_TIME_S)
+    if every is not None and math.isinf(every.bound) and not every.cut and impossible(every, time_limit_s=left_s):
+        return found
+    return NothingFound(proven=False, why=NONE_FOUND)
+
+
+def _every_shape(question: Question, points: Points, found: Found | NothingFound) -> EveryShape | None:
+    """The program over all shapes where it says anything: not where the ratio's rate is free."""
+    if question.objective.kind != "rps" and search_objective(question.objective) != "cost":
+        return None
+    score = value_of(found.outcome, question.objective) if isinstance(found, Found) else None
+    return every_shape(
+        question.problem,
+        question.topology,
+        points.considered,
+        objective=question.objective,
+        limits=question.limits,
+        score=score,
+        time_limit_s=question.left_s(),
+    )
+
+
+def _gap(found: Found | NothingFound) -> float | None:
+    return found.outcome.solver.gap if isinstance(found, Found) and found.outcome.solver is not None else None
+
+
+def _ahead(found: Found | NothingFound, score: float, objective: Objective) -> float | None:
+    """How far a score lies above that of the plan found, as a fraction; None without a plan."""
+    if isinstance(found, NothingFound):
+        return None
+    reached = value_of(found.outcome, objective)
+    return max((score - reached) / abs(reached), 0.0) if reached else None
+
+
+def is_interrupted(found: Found | NothingFound) -> bool:
+    """True where Ctrl-C ended a search."""
+    return isinstance(found, Found) and interrupted(found.outcome)
+
+
+def _status(found: Found | NothingFound) -> str | None:
+    return found.outcome.solver.status if isinstance(found, Found) and found.outcome.solver is not None else None
