@@ -5,7 +5,7 @@ Every number comes from the evaluator or from economics (``points`` asks them). 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pddplan.domain.workload import Array
@@ -52,6 +52,30 @@ class LineOption:
     """Payload rate up to which the line may be filled."""
     working: int = 1
     """Parallel lines counted on; one less than ``count`` where the loss of one must be survived."""
+
+
+class CoverageWhenAsked(Mapping[str, Array]):
+    """Coverage of a route, worked out when it is first looked at: most routes are only asked for their work."""
+
+    __slots__ = ("_found", "_work_out")
+
+    def __init__(self, work_out: Callable[[], Mapping[str, Array]]) -> None:
+        self._work_out = work_out
+        self._found: Mapping[str, Array] | None = None
+
+    def _all(self) -> Mapping[str, Array]:
+        if self._found is None:
+            self._found = self._work_out()
+        return self._found
+
+    def __getitem__(self, promise: str) -> Array:
+        return self._all()[promise]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,7 +31,7 @@ from pddplan.evaluate.stages import (
     prefill_state,
 )
 from pddplan.network.feed import Feed, FeedEffect
-from pddplan.optimize.data import ProgramData, Route
+from pddplan.optimize.data import CoverageWhenAsked, ProgramData, Route
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.optimize.mix import LineMix, Mix, allowed_classes, pools_of
 from pddplan.optimize.promise_rows import PromiseRow, row_coverage, rows_of
@@ -123,6 +123,22 @@ class Points:
         if any(self._cap(pool_id)[0] < 1 for pool_id in decoding):  # under this mix not even one sequence fits
             nothing = {promise.name: np.zeros(count) for promise in self.data.promises}
             return Route(path.id, {p: np.zeros(count) for p, _ in pools}, np.zeros(count), coverage=nothing)
+        crosses = path.line is not None and path.kind is not PathKind.P_RLD
+        # what is asked of pools and lines is known before anything waits; only a relay's share of a request is not
+        relayed = self._result(index, pools, line) if path.kind is PathKind.P_RLD_MD else None
+        return Route(
+            path.id,
+            self._work(path, relayed),
+            self._allowed[index],
+            line=path.line if crosses else None,
+            payload_bytes=self._payload_bytes(path, relayed) if crosses else None,
+            coverage=CoverageWhenAsked(lambda: self._coverage(relayed or self._result(index, pools, line))),
+            relay_tokens=relayed.relay_tokens if relayed is not None else None,
+        )
+
+    def _result(self, index: int, pools: Sequence[tuple[str, PoolLevel]], line: LineLevel | None) -> PathResult:
+        """What the evaluator says of a path at these levels."""
+        path = self.paths[index]
         prefill: dict[str, PrefillState] = {}
         decode: dict[str, DecodePoint] = {}
         for pool_id, level in pools:
@@ -136,22 +152,17 @@ class Points:
             if path.line is not None and line is not None
             else {}
         )
-        result = path_result(self.problem, self._small_plans[index], path, States(prefill, lines, decode))
-        crosses = path.line is not None and path.kind is not PathKind.P_RLD
-        return Route(
-            path.id,
-            self._work(path, result),
-            self._allowed[index],
-            line=path.line if crosses else None,
-            payload_bytes=result.payload_bytes if crosses else None,
-            coverage=self._coverage(result),
-            relay_tokens=result.relay_tokens if path.kind is PathKind.P_RLD_MD else None,
-        )
+        return path_result(self.problem, self._small_plans[index], path, States(prefill, lines, decode))
 
     def _coverage(self, result: PathResult) -> dict[str, Array]:
         return row_coverage(self.rows, result, self.problem.workload.classes.output_tokens)
 
-    def _work(self, path: Path, result: PathResult) -> dict[str, Array]:
+    def _payload_bytes(self, path: Path, relayed: PathResult | None) -> Array:
+        if relayed is not None:
+            return relayed.payload_bytes
+        return self.problem.payload_bytes(self._by_id[path.prefill], decode_cache=path.decode_cache)
+
+    def _work(self, path: Path, relayed: PathResult | None) -> dict[str, Array]:
         """Instance-seconds that one request of each class asks of each pool (utilization = sum / instances)."""
         output = self.problem.workload.classes.output_tokens
         work: dict[str, Array] = {}
@@ -162,11 +173,11 @@ class Points:
         work[path.prefill] = self._prefill_work(path.prefill)
         if path.relay is not None:
             batch, token_s = self._cap(path.relay)
-            held = result.relay_hold_s if path.kind is PathKind.P_RLD_MD else output * token_s
-            work[path.relay] = held / batch
+            work[path.relay] = (relayed.relay_hold_s if relayed is not None else output * token_s) / batch
         if path.decode is not None:
             batch, token_s = self._cap(path.decode)
-            work[path.decode] = result.main_tokens * token_s / batch + result.main_extend_s
+            tokens, extend_s = (relayed.main_tokens, relayed.main_extend_s) if relayed is not None else (output, 0.0)
+            work[path.decode] = tokens * token_s / batch + extend_s
         return work
 
     def _prefill_work(self, pool_id: str) -> Array:
