@@ -121,11 +121,13 @@ class Everything(PlainEverything):
     def cost(self, plan: Plan) -> float:
         return self.price(self.full(plan))
 
-    def least_on(self, routing: Sequence[int], taken: list[LinePlan], rate: float) -> dict[str, int]:
-        """Instances that the load alone asks for."""
+    def least_on(self, routing: Sequence[int], taken: list[LinePlan], rate: float) -> dict[str, int] | None:
+        """Instances that the load alone asks for; None where a pool cannot hold its pace at any number."""
         many = {pool.id: 1000 for pool in self.pools}
         loads = evaluate(self.problem, self.plan_on(routing, many, taken, rate), detail=False).pools
         ceiling = self.case.limits.max_utilization
+        if not all(math.isfinite(load.utilization) for load in loads):
+            return None
         return {load.pool: max(1, math.ceil(load.utilization * 1000 / ceiling - 1e-6)) for load in loads}
 
 
@@ -149,6 +151,8 @@ def cheapest(space: Everything, *, extra: int = 2) -> float:
     for routing in filter(space.alike, space.routings()):
         for taken in space.lines(routing):
             least = space.least_on(routing, taken, rate)
+            if least is None:
+                continue
             for more in itertools.product(range(extra + 1), repeat=len(least)):
                 counts = {pool: count + add for (pool, count), add in zip(least.items(), more, strict=True)}
                 plan = space.plan_on(routing, counts, taken, rate)
@@ -164,6 +168,8 @@ def best_at_free_rate(space: Everything, *, most_rps: float, ratio: bool) -> flo
     for routing in filter(space.alike, space.routings()):
         for taken in space.lines(routing):
             most = space.least_on(routing, taken, most_rps)
+            if most is None:
+                continue
             for values in itertools.product(*(range(1, count + 2) for count in most.values())):
                 counts = dict(zip(most, values, strict=True))
                 plan = space.plan_on(routing, counts, taken, most_rps)
