@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -54,6 +55,15 @@ class Candidate:
     def used(self) -> NDArray[Any]:
         """Which routes carry anything."""
         return np.asarray(self.flow.any(axis=1))
+
+
+def score_of(candidate: Candidate, objective: str) -> float:
+    """Value of a candidate: larger is better, whatever the objective (``cost``, ``rps`` or ``bcr``)."""
+    if objective == "cost":
+        return -candidate.monthly_cost
+    if objective == "rps":
+        return candidate.rate_rps
+    return math.inf if candidate.monthly_cost <= 0 else candidate.rate_rps / candidate.monthly_cost
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,9 +66,14 @@ def shortfall(points: Points, outcome: Outcome) -> float:
     return missed
 
 
-def mended(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:
-    """The plan with more instances or thicker lines, or fewer requests where the rate is free; None in vain."""
-    bigger = _grown(points, wanting, topology=topology, deadline=deadline)
+def mended(
+    points: Points, wanting: Judged, *, topology: str, deadline: float, cheaper_than: float = math.inf
+) -> Judged | None:
+    """The plan with more instances or thicker lines, or fewer requests where the rate is free; None in vain.
+
+    Fleets that cost ``cheaper_than`` or more are not asked for.
+    """
+    bigger = _grown(points, wanting, topology=topology, deadline=deadline, cheaper_than=cheaper_than)
     if bigger is not None:
         return _trimmed(points, bigger, topology=topology, deadline=deadline)
     judge = Judge(points)
@@ -107,7 +112,7 @@ def stretched(points: Points, kept: Judged, *, topology: str, deadline: float) -
     return current
 
 
-def _grown(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:
+def _grown(points: Points, wanting: Judged, *, topology: str, deadline: float, cheaper_than: float) -> Judged | None:
     judge = Judge(points)
     current = wanting
     for _ in range(STEPS):
@@ -117,7 +122,7 @@ def _grown(points: Points, wanting: Judged, *, topology: str, deadline: float) -
         for larger in (*_more_instances(judge, current.candidate), *_thicker_lines(judge, current.candidate)):
             if time.perf_counter() > deadline:
                 return None
-            if judge.within_limits(larger):
+            if larger.monthly_cost < cheaper_than and judge.within_limits(larger):
                 tried = judged(points, larger, topology=topology, detail=False)
                 price = max(larger.monthly_cost - current.candidate.monthly_cost, 1e-6 * larger.monthly_cost, 1e-6)
                 if (current.short - tried.short) / price > most:

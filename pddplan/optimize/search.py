@@ -23,7 +23,7 @@ from pddplan.optimize.cells import program_of, root_cell, tightened
 from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.division import divide
 from pddplan.optimize.formulation import MONEY, formulate, name
-from pddplan.optimize.judge import Candidate, Judge, OperatingModel
+from pddplan.optimize.judge import Candidate, Judge, OperatingModel, score_of
 from pddplan.optimize.levels import Cell, Levels
 from pddplan.optimize.repair import bigger_fleet, fewer_requests, more_requests, smaller_fleet
 from pddplan.optimize.solver import Solved, SolveStatus, solve
@@ -138,11 +138,7 @@ class Search:
 
     def score(self, candidate: Candidate) -> float:
         """Value of a candidate in the direction of the objective."""
-        if self.objective == "cost":
-            return -candidate.monthly_cost
-        if self.objective == "rps":
-            return candidate.rate_rps
-        return math.inf if candidate.monthly_cost <= 0 else candidate.rate_rps / candidate.monthly_cost
+        return score_of(candidate, self.objective)
 
     def _target(self) -> float:
         """Score that a cell must beat to be worth a look."""

@@ -14,7 +14,7 @@ from pddplan.domain.plan import Plan
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import sized, unsized
 from pddplan.optimize.cells import root_cell
-from pddplan.optimize.judge import Candidate, Judge
+from pddplan.optimize.judge import Candidate, Judge, score_of
 from pddplan.optimize.mending import Judged, judged, mended, stretched
 from pddplan.optimize.mix import mix_of_plan
 from pddplan.optimize.no_plan import impossible
@@ -169,16 +169,25 @@ class _Settling:
         return kept
 
     def parted(self, points: Points, known: Found | NothingFound) -> Found | NothingFound:
-        """Search again from fleets that part the traffic: the best plan of these and of what is known."""
+        """Search again from fleets that part the traffic: the best plan of these and of what is known.
+
+        A plan known that is proven under its own mix is held against such fleets only, without a search from those that
+        are no better.
+        """
         best = known
-        cost = math.inf  # of the plan known, where a better one is a cheaper one
-        if isinstance(known, Found) and search_objective(self.objective) == "cost":
-            cost = known.outcome.cost.monthly_total
+        kind = search_objective(self.objective)
+        least, cost = -math.inf, math.inf
+        if isinstance(known, Found):
+            least = score_of(known.candidate, kind)
+            least += self.limits.gap * abs(least)
+            cost = known.candidate.monthly_cost if kind == "cost" else math.inf
+        proven = isinstance(known, Found) and not self.open_gap(known)
         starts = split_plans(
             points,
             lambda plan: sized(self.remixed(points, plan), limits=self.limits),
             topology=self.topology,
             deadline=self.deadline,
+            promising=lambda candidate: score_of(candidate, kind) > least,
             cheaper_than=cost,
         )
         order = sorted(enumerate(starts), key=lambda entry: (*self._rank(entry[1][1]), entry[0]))
@@ -187,12 +196,19 @@ class _Settling:
                 if not self._ahead(start.outcome, best):
                     break
                 best = self._as_found(own, start, known)
+            elif proven:
+                break
             found = self.rounds(own, (start.candidate,), max_nodes=min(self.limits.max_nodes, NODES_FROM_SPLIT))
             if isinstance(found, Found) and self._ahead(found.outcome, best):
                 best = found
             if self.deadline - time.perf_counter() <= LEAST_TIME_S:
                 break
         return best
+
+    def open_gap(self, found: Found) -> bool:
+        """Whether more is left open than is acceptable."""
+        solver = found.outcome.solver
+        return solver is not None and solver.gap > max(self.limits.gap, self.limits.acceptable_gap)
 
     def _as_found(self, points: Points, start: Judged, known: Found | NothingFound) -> Found:
         """A fleet that keeps its promises as a plan, of which no more is proven than of what is known."""
@@ -204,7 +220,7 @@ class _Settling:
             value, reached = value_of(known.outcome, self.objective), value_of(kept.outcome, self.objective)
             gap = max((value + report.gap * abs(value) - reached) / abs(reached), 0.0) if reached else UNPROVEN
         report = SolverReport(solver_name(), BEST_FOUND, gap, round(time.perf_counter() - self.started, 3))
-        return Found(replace(kept.outcome, solver=report), points, _levelled(points, kept.candidate))
+        return Found(replace(kept.outcome, solver=report), points, levelled(points, kept.candidate))
 
     def _ahead(self, outcome: Outcome, best: Found | NothingFound) -> bool:
         return not isinstance(best, Found) or better(outcome, best.outcome, self.objective)
@@ -233,10 +249,8 @@ def settled(
     settling = _Settling(problem, topology, objective, limits, started)
     found = settling.rounds(points, start, max_nodes=limits.max_nodes)
     if isinstance(found, Found):
-        solver = found.outcome.solver
-        open_gap = solver is not None and solver.gap > max(limits.gap, limits.acceptable_gap)
-        open_gap = open_gap and limits.prove_shapes  # plans to compare with are asked for quickly, without a proof
-        if solver is None or interrupted(found.outcome) or not open_gap or math.isfinite(points.bound):
+        # plans to compare with are asked for quickly, without a proof
+        if interrupted(found.outcome) or not limits.prove_shapes or math.isfinite(points.bound):
             return found
     elif impossible(points, time_limit_s=max(settling.deadline - time.perf_counter(), LEAST_TIME_S)):
         return NothingFound(proven=True, why=NONE_EXISTS)  # also where a search ran out of time before it saw that
@@ -255,10 +269,10 @@ def _found(points: Points, kept: Judged, search: Search, result: SearchResult, *
     if status == "optimal" and gap > max(search.gap, search.acceptable_gap) and math.isinf(points.bound):
         status = BEST_FOUND  # the proof was of a plan that kept its promises under another mix only
     report = SolverReport(result.solver, status, gap, round(seconds, 3))
-    return Found(replace(kept.outcome, solver=report), points, _levelled(points, kept.candidate))
+    return Found(replace(kept.outcome, solver=report), points, levelled(points, kept.candidate))
 
 
-def _levelled(points: Points, candidate: Candidate) -> Candidate:
+def levelled(points: Points, candidate: Candidate) -> Candidate:
     """A candidate that knows its operating points."""
     if candidate.levels is not None:
         return candidate

@@ -10,17 +10,19 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Plan
 from pddplan.errors import InfeasibleError, ProblemList, SolverError
 from pddplan.evaluate.problem import Problem
+from pddplan.optimize.aggregated import AGGREGATED, cheapest_aggregated
 from pddplan.optimize.changes import Nearness, nearest
 from pddplan.optimize.every_shape import nothing_better
 from pddplan.optimize.limits_used import limits_used
 from pddplan.optimize.objective import Limits, Objective, check_rate
 from pddplan.optimize.rounds import Found, search_plans
-from pddplan.optimize.settle import interrupted, value_of
+from pddplan.optimize.settle import interrupted, search_objective, value_of
+from pddplan.optimize.thrift import last_look
 from pddplan.optimize.topologies import Shapes, find_topology
 
 BEST_RATIO = Objective()
 DEFAULT_LIMITS = Limits()
-NODES_FOR_BASELINE = 40
+NODES_FOR_ONE_SITE = 40
 """Plans to compare with are bounded by cells, not by seconds: slow machines are to find the same ones."""
 SHARE_FOR_PROOF = 0.25
 """Of the time, for showing that nothing is better than a plan that is known."""
@@ -75,8 +77,13 @@ def find(
     check_rate(problem.workload.arrival.rate_rps, faults, where="workload: arrival.rate_rps")
     faults.raise_if_any()
     chosen = find_topology(topology)
+    deadline = time.perf_counter() + limits.time_limit_s
+    if chosen.name == AGGREGATED and known is None and limits.prove_shapes and search_objective(objective) == "cost":
+        quickly = cheapest_aggregated(problem, objective=objective, limits=limits, shapes=shapes)
+        known = quickly.outcome.plan if quickly is not None else None  # never dearer than what others are compared with
     found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes, known=known)
     if isinstance(found, Found):
+        found = last_look(problem, chosen.name, found, objective=objective, limits=limits, deadline=deadline)
         if nearness is not None:
             found = nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
         binding = limits_used(problem, found.outcome, limits=limits, objective=objective)
@@ -126,37 +133,24 @@ def baseline(
 ) -> Outcome | None:
     """The cheapest aggregated plan of the same rate under the same promises; None when none was found.
 
-    The cheapest fleet of one kind of instances at one site, of every shape. Where ``outcome`` is not shown to cost less
-    than any mixture of kinds, a short search over those of the few shapes that promise most is tried as well: a split
-    must beat both.
+    The cheapest fleet of one kind of instances, or of the kinds that a program over all shapes would mix: quickly, with
+    how much cheaper one could still be.
 
     ``objective`` replaces "least cost at the rate of ``outcome``" where another comparison is wanted.
     """
     goal = objective or Objective(kind="cost", rate_rps=outcome.plan.rate_rps)
-    best: Outcome | None = None
     deadline = time.perf_counter() + limits.time_limit_s
-    for nodes in (0, NODES_FOR_BASELINE):
-        left_s = deadline - time.perf_counter()
-        if left_s <= 0:
-            break
-        bounded = replace(
-            limits,
-            time_limit_s=left_s,
-            max_nodes=min(limits.max_nodes, nodes),
-            every_shape=nodes == 0,
-            prove_shapes=False,
-        )
-        try:
-            found = size(problem, topology="colocated", objective=goal, limits=bounded, shapes=shapes, relax=False)
-        except (InfeasibleError, SolverError):
-            continue
-        if best is None or found.bcr > best.bcr:
-            best = found
-        if nodes == 0 and unbeaten(
-            problem, outcome, by=0.0, topology="colocated", objective=goal, limits=bounded, shapes=shapes
-        ):
-            break
-    return None if best is None else replace(best, solver=None)  # a quick plan for comparison, without a proof
+    try:
+        found = cheapest_aggregated(problem, objective=goal, limits=limits, shapes=shapes)
+    except SolverError:
+        return None
+    if found is None:
+        return None
+    quick = replace(limits, prove_shapes=False)
+    found = last_look(problem, AGGREGATED, found, objective=goal, limits=quick, deadline=deadline)
+    if interrupted(found.outcome):
+        raise KeyboardInterrupt
+    return found.outcome
 
 
 def one_site(problem: Problem, outcome: Outcome, *, limits: Limits = DEFAULT_LIMITS, shapes: Shapes) -> Outcome | None:
@@ -166,7 +160,7 @@ def one_site(problem: Problem, outcome: Outcome, *, limits: Limits = DEFAULT_LIM
     """
     bounded = replace(
         limits,
-        max_nodes=min(limits.max_nodes, NODES_FOR_BASELINE),
+        max_nodes=min(limits.max_nodes, NODES_FOR_ONE_SITE),
         prove_shapes=False,
     )
     goal = Objective(kind="cost", rate_rps=outcome.plan.rate_rps)

@@ -1,8 +1,9 @@
 """Plans to start from in which short and long requests part: each pool serves, and waits for, its own kind only.
 
-A search starts from the mix of all traffic in every pool. Where only a fleet that parts the traffic keeps the promises
-(long prefills no longer stand before short ones), that mix never shows it. So traffic is cut in two by prefill work, by
-answers, by contexts and by traffic class; each part goes its own path; and the evaluator says what such a fleet needs.
+A search starts from a mix of all traffic in every pool. Where only a fleet that parts the traffic keeps the promises
+(long prefills no longer stand before short ones), or one that sends all of it over one path, that mix never shows it.
+So traffic is taken whole, and cut in two by prefill work, by answers, by contexts and by traffic class; each part goes
+its own path; and the evaluator says what such a fleet needs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +34,8 @@ SHARES_BELOW = (0.25, 0.5, 0.75)
 PATHS_PER_PART = 12
 """Cheapest paths of each part that are put together, beside the cheapest through each pool."""
 MOST_FLEETS = 24
-"""Most pairs of paths for which a fleet is worked out, cheapest first."""
+MOST_CUTS = 6
+"""Most fleets that are worked out, cheapest first, and of these with the same two paths."""
 STEPS_OF_RATE = 12
 
 Mask = NDArray[np.bool_]
@@ -78,44 +81,56 @@ def split_plans(
     *,
     topology: str,
     deadline: float,
+    promising: Callable[[Candidate], bool],
     cheaper_than: float = math.inf,
 ) -> Iterator[tuple[Points, Judged]]:
-    """Fleets for traffic in two parts under their own mix, cheapest first, as the evaluator sees them.
+    """Fleets for traffic on one path, or in two parts, under their own mix, as the evaluator sees them; cheapest first.
 
     Those that nothing mends come as they are, short of a promise: their mix is still one to search.
-    ``remixed`` gives the operating points under the mix of a plan. Fleets that cost
-    ``cheaper_than`` or more before anything waits are left out.
+    ``remixed`` gives the operating points under the mix of a plan. Fleets that are not ``promising`` before anything
+    waits are left out, and none is made to cost ``cheaper_than`` or more.
     """
-    judge = Judge(points)
-    for parts in _pairs(points, most=MOST_FLEETS):
+    judge, looked_at = Judge(points), 0
+    for parts in _fleets(points):
         candidate = at_highest_rate(points.data, partial(_sized, judge, parts))
-        if candidate is None or candidate.monthly_cost >= cheaper_than:
+        if candidate is None or not promising(candidate):
             continue
+        looked_at += 1
+        if looked_at > MOST_FLEETS:
+            return
         if time.perf_counter() > deadline:
             return
         own = remixed(searched_plan(points, candidate, topology=topology))
         wanting = judged(own, candidate, topology=topology)
         if wanting.short > 0:
-            better = mended(own, wanting, topology=topology, deadline=deadline)
+            better = mended(own, wanting, topology=topology, deadline=deadline, cheaper_than=cheaper_than)
             wanting = better or _slowed(own, wanting, topology=topology, deadline=deadline) or wanting
         yield own, wanting
 
 
-def _pairs(points: Points, *, most: int) -> list[tuple[_Part, _Part]]:
-    """The cheapest pairs of paths, one for each part of a cut, that would keep the promises if nothing had to wait."""
+def _fleets(points: Points) -> list[tuple[_Part, ...]]:
+    """Paths for all traffic, or one for each part of a cut, that would be in time if nothing waited; cheapest first."""
     data = points.data
     routes = points.routes(root_cell(data).best())
     kinds = {pool.id: pool.kind for pool in data.pools}
-    found: list[tuple[float, int, tuple[_Part, _Part]]] = []
+    used = data.weight > 0
+    found: list[tuple[float, int, tuple[_Part, ...]]] = []
+    for one in _parts(data, routes, used):
+        if _in_time(data, one):
+            found.append((one.price, len(found), (one,)))
     for upper in cuts(points.problem.workload.classes):
-        used = data.weight > 0
-        lower = used & ~upper
-        sides = [_parts(data, routes, mask) for mask in (lower, upper)]
+        sides = [_parts(data, routes, mask) for mask in (used & ~upper, upper)]
         for one, other in itertools.product(*sides):
-            if one.row == other.row or not _alike(kinds, one, other) or not _in_time(data, one, other):
-                continue
-            found.append((one.price + other.price, len(found), (one, other)))
-    return [pair for _, _, pair in sorted(found, key=lambda entry: entry[:2])[:most]]
+            if one.row != other.row and _alike(kinds, one, other) and _in_time(data, one, other):
+                found.append((one.price + other.price, len(found), (one, other)))
+    cuts_of: Counter[tuple[int, ...]] = Counter()
+    kept = []
+    for _, _, parts in sorted(found, key=lambda entry: entry[:2]):
+        rows = tuple(part.row for part in parts)
+        cuts_of[rows] += 1
+        if cuts_of[rows] <= MOST_CUTS:
+            kept.append(parts)
+    return kept
 
 
 def _parts(data: ProgramData, routes: Sequence[Route], mask: Mask) -> list[_Part]:
@@ -152,13 +167,13 @@ def _alike(kinds: Mapping[str, str], one: _Part, other: _Part) -> bool:
     return all(mine.get(kinds[pool], pool) == pool for pool in other.load)
 
 
-def _in_time(data: ProgramData, one: _Part, other: _Part) -> bool:
+def _in_time(data: ProgramData, *parts: _Part) -> bool:
     return all(
-        one.covered[p.name] + other.covered[p.name] >= (p.quantile - COVERAGE_MARGIN) * p.share for p in data.promises
+        sum(part.covered[p.name] for part in parts) >= (p.quantile - COVERAGE_MARGIN) * p.share for p in data.promises
     )
 
 
-def _sized(judge: Judge, parts: tuple[_Part, _Part], rate_rps: float) -> Candidate | None:
+def _sized(judge: Judge, parts: tuple[_Part, ...], rate_rps: float) -> Candidate | None:
     """The smallest fleet that carries the parts at a rate; None where it goes beyond a limit."""
     data = judge.model.data
     load: dict[str, float] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -15,9 +16,10 @@ from pddplan.errors import InfeasibleError
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize import Limits, Objective, size
 from pddplan.optimize.build import build
+from pddplan.optimize.mending import Judged
 from pddplan.optimize.no_plan import impossible
 from pddplan.optimize.settle import NONE_EXISTS, NONE_FOUND
-from pddplan.optimize.splits import cuts
+from pddplan.optimize.splits import cuts, split_plans
 from pddplan.optimize.topologies import find_topology
 from tests.unit.optimize.small_question import classes, line, question, shapes
 
@@ -80,3 +82,21 @@ def test_cuts_part_the_used_classes_each_way_once() -> None:
 
 def test_one_class_has_no_cut() -> None:
     assert cuts(classes([1], [8e3], [100], [500])) == []
+
+
+def test_fleets_take_traffic_whole_and_in_parts_and_only_promising_ones() -> None:
+    points = build(question(), find_topology("pdd"), objective=Objective("cost"), limits=EXACT, shapes=shapes)
+    assert points is not None
+
+    def fleets(most: float) -> list[Judged]:
+        starts = split_plans(
+            points,
+            lambda _plan: points,
+            topology="pdd",
+            deadline=math.inf,
+            promising=lambda candidate: candidate.monthly_cost < most,
+        )
+        return [start for _, start in itertools.islice(starts, 8)]
+
+    assert {int(start.candidate.used.sum()) for start in fleets(math.inf)} == {1, 2}
+    assert not fleets(1.0)
