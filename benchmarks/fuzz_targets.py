@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks import fuzz_mutations as spoil
 from benchmarks.fuzz_mutations import Mutator
 from pddplan.domain.plan import Shape
+from pddplan.studies.sweep import Sweep
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD_BYTES = 20_000
@@ -232,12 +233,20 @@ def read_trace_file(path: Path) -> None:
 
 def read_sweep(path: Path) -> None:
     """What ``pddplan sweep --resume`` does with the rows of an earlier run."""
-    from pddplan.studies.sweep import parse_axis
-    from pddplan.studies.sweep_file import RowWriter, done_before
+    from pddplan.report.sweep_file import RowWriter, done_before
 
-    axes = [parse_axis("rps=1,2")]
-    earlier = done_before(path, axes)
-    RowWriter(path.with_name("copy.csv"), axes, earlier).finish([(1.0,), (2.0,)])
+    asked = _two_rates()
+    earlier = done_before(path, asked)
+    RowWriter(path.with_name("copy.csv"), asked.axes, earlier).finish(asked.points())
+
+
+def _two_rates() -> Sweep:
+    """A sweep whose files are read without sizing anything."""
+    from pddplan.optimize import Limits
+    from pddplan.studies.axes import parse_axis
+    from pddplan.studies.sweep import Sweep
+
+    return Sweep((parse_axis("rps=1,2"),), Limits(), fingerprints={(): "0123456789ab"})
 
 
 def read_benchmark_file(path: Path) -> None:
@@ -369,12 +378,13 @@ def _parquet() -> tuple[bytes, ...]:
 
 
 def _sweep() -> bytes:
-    from pddplan.studies.sweep import parse_axis
-    from pddplan.studies.sweep_file import table
+    from pddplan.report.sweep_file import header, table
+    from pddplan.studies.sweep import WORDS
 
-    axes = [parse_axis("rps=1,2")]
-    width = len(table([], axes).split(","))
-    return table([["1", "plan", "", *["1.5"] * (width - 3)], ["2", "no plan", "too slow"]], axes).encode()
+    asked = _two_rates()
+    known = {"rps": "1", "status": "plan", "question": asked.fingerprint((1.0,))}
+    row = [known.get(name, "" if name in WORDS else "1.5") for name in header(asked.axes)]
+    return table([row, ["2", "no plan", "too slow"]], asked.axes).encode()
 
 
 def _burst() -> bytes:

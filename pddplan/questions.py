@@ -101,7 +101,7 @@ def load_inputs(
         asked = replace(asked, llm=llm)
     asked = replace(asked, promises=_promises(asked, given))
     if rps is not None:
-        asked = _at_rate(asked, rps)
+        asked = at_rate(asked, rps)
     check_rate(asked.arrival.rate_rps, where="--rps" if rps is not None else f"{asked.name}: arrival.rate_rps")
     places = sites if sites is not None and not isinstance(sites, (str, Path)) else load_sites(sites)
     link_gbps, shapes, power_kw = given.get("link_gbps"), given.get("shapes"), given.get("power_kw")
@@ -197,7 +197,7 @@ def positive_number(text: str) -> float | None:
     return number if 0 < number < math.inf else None
 
 
-def _at_rate(workload: Workload, rate_rps: float) -> Workload:
+def at_rate(workload: Workload, rate_rps: float) -> Workload:
     """The traffic at another rate; the peak stays what it is where the rate comes nearer to it."""
     times = rate_rps / workload.arrival.rate_rps
     moved = workload.at_rate(rate_rps)

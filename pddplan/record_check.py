@@ -7,7 +7,7 @@ All faults are listed at once, each with the key path it stands at.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -32,20 +32,35 @@ SHARE_TOLERANCE = 1e-6
 
 
 def check_records(inputs: Inputs, plan: Plan, *, where: str) -> None:
-    """Refuse records that no formula can use.
+    """Refuse records of a plan file that no formula can use.
 
     Raises:  InputError with every fault found.
     """
+    fix = "correct it, or write the file again with 'pddplan size --out'"
+    _refuse((*_numbers(inputs, "inputs"), *_numbers(plan, "plan")), fix=fix, where=where)
+    found = (*_inputs(inputs), *_plan(plan, classes=inputs.workload.classes.count))
+    _refuse(((place, rule, None) for place, rule in found), fix=fix, where=where)
+
+
+def check_inputs(inputs: Inputs, *, where: str) -> None:
+    """Refuse inputs that were changed to what no formula can use.
+
+    Raises:  InputError with every fault found.
+    """
+    fix = "give a value that makes sense there"
+    _refuse(_numbers(inputs, "inputs"), fix=fix, where=where)
+    _refuse(((place, rule, None) for place, rule in _inputs(inputs)), fix=fix, where=where)
+
+
+def _refuse(found: Iterable[tuple[str, str, object]], *, fix: str, where: str) -> None:
     faults = ProblemList()
-
-    def complain(place: str, rule: str, got: object = None) -> None:
-        said = f"{rule}, got {got!r}" if got is not None else rule
-        faults.add(said, fix="correct it, or write the file again with 'pddplan size --out'", where=f"{where}.{place}")
-
-    for place, rule, got in (*_numbers(inputs, "inputs"), *_numbers(plan, "plan")):
-        complain(place, rule, got)
+    for place, rule, got in found:
+        faults.add(f"{rule}, got {got!r}" if got is not None else rule, fix=fix, where=f"{where}.{place}")
     faults.raise_if_any()
-    found = (
+
+
+def _inputs(inputs: Inputs) -> tuple[tuple[str, str], ...]:
+    return (
         *_workload(inputs.workload),
         *(() if 0 <= inputs.speculation_depth <= MOST_DRAFTS else [("inputs.speculation_depth", "must be 0 to 64")]),
         *(fault for name, chip in inputs.chips.items() for fault in _chip(chip, f"inputs.chips.{name}")),
@@ -53,11 +68,7 @@ def check_records(inputs: Inputs, plan: Plan, *, where: str) -> None:
         *_counts(inputs.llm, "inputs.llm"),
         *_sites(inputs.sites),
         *_tables(inputs),
-        *_plan(plan, classes=inputs.workload.classes.count),
     )
-    for place, rule in found:
-        complain(place, rule)
-    faults.raise_if_any()
 
 
 def _numbers(value: Any, place: str) -> Iterator[tuple[str, str, object]]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,20 +15,19 @@ from pddplan.cli import options
 from pddplan.cli.asked import Asked, asks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pddplan.studies.sweep import Axis
+    from pddplan.studies.sweep import Row, Sweep
 
 _EXAMPLES = """\b
 Examples:
-  pddplan sweep --vary hit_rate=0.5:0.99:20 --csv sweep.csv
-  pddplan sweep --vary topology=pd,pdd --vary link=10,40,100 --vary rps=5:20:4 --csv sweep.csv --resume
-  pddplan sweep --vary rps=5:30:6 --vary settings.overlap=none,layerwise --html sweep.html
-  pddplan sweep --vary price.h200-sxm=2,2.5,3 --backend dask --cluster tcp://scheduler:8786 --csv sweep.csv
+  pddplan sweep --vary hit_rate=0.5:0.99:20 --csv sweep.csv --plot cost
+  pddplan sweep --vary hit_rate=0.5:0.99:20 --vary link=10,40,100 --vary price.H200=2,2.5,3 --csv sweep.csv --resume
+  pddplan sweep --vary topology=pd,pdd --vary rps=5:30:6 --html sweep.html
+  pddplan sweep --vary model=deepseek-v3,glm-4.5 --vary finance.pue=1.1,1.4 --json
+  pddplan sweep --vary rps=5:30:60 --backend dask --cluster tcp://scheduler:8786 --csv sweep.csv
 """
 
 
-@asks(leave_out=("as_json", "csv", "time_limit"))
+@asks(leave_out=("csv", "time_limit"))
 def sweep(
     asked: Asked,
     vary: Annotated[
@@ -33,9 +35,11 @@ def sweep(
         typer.Option(
             "--vary",
             metavar="NAME=VALUES",
-            help="Input and its values, LOW:HIGH:POINTS or V1,V2,... (repeatable). Names: hit_rate, link [Gbit/s], "
-            "rps, scv, rtt [ms], output_factor, ttft_p50, ttft_p90, ttft_p99 [s], tpot [ms], topology, price.CHIP "
-            "[per chip and hour], settings.NAME as of size --set.",
+            help="Input and its values, LOW:HIGH:POINTS or V1,V2,...; each further --vary multiplies. Names: hit_rate, "
+            "link [Gbit/s], rps, scv, rtt [ms], output_factor, ttft_p50, ttft_p90, ttft_p99, e2e_p50, e2e_p90, "
+            "e2e_p99 [s], tpot [ms], topology, price.CHIP [per chip and hour], max_chips.CHIP, settings.NAME as of "
+            "size --set, finance.NAME and line.NAME of the sites, arrival.NAME of the workload; and workload, sites, "
+            "model, stack, weights, kv, mtp as the options. Numbers may carry a unit: 90%, 20ms.",
         ),
     ],
     csv: Annotated[
@@ -44,6 +48,16 @@ def sweep(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the rows that an earlier, stopped run left in FILE.")
     ] = False,
+    plot: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plot",
+            metavar="FIGURE",
+            help="Draw a figure on the terminal: cost, bcr, chips, line, ttft_p90 or any column (repeatable). Curves "
+            "over one axis, one for each value of the next; shades where both axes have many values.",
+        ),
+    ] = None,
+    html: options.DrawingOption = None,
     topology: options.TopologyOption = None,
     objective: Annotated[
         str, typer.Option("--objective", help="cost: least money for the whole rate. bcr: choose the rate too.")
@@ -55,33 +69,30 @@ def sweep(
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="ADDRESS", help="Existing Dask or Ray cluster (default: local).")
     ] = None,
-    time_limit: options.SecondsOption = 10.0,
-    html: options.DrawingOption = None,
+    time_limit: options.SecondsOption = 30.0,
 ) -> None:
     """Size the workload for every combination of values; one tidy row each. A point without a plan is a row too."""
     from pddplan.optimize import Limits
+    from pddplan.report import sweep_file
+    from pddplan.studies import side_by_side
     from pddplan.studies import sweep as study
-    from pddplan.studies import sweep_file
+    from pddplan.studies.axes import parse_axis
 
-    axes = [study.parse_axis(text) for text in vary]
-    points = study.grid(axes)
-    inputs = asked.inputs()
-    study.check_axes(inputs, axes)
-    earlier = sweep_file.done_before(csv, axes) if csv is not None and resume else []
-    known = {tuple(row[: len(axes)]) for row in earlier}
-    open_points = [values for values in points if sweep_file.key(values) not in known]
-    writer = sweep_file.RowWriter(csv, axes, earlier)
-    rows = study.run(
-        inputs,
-        axes,
-        open_points,
-        topology=asked.topology(topology, inputs),
-        objective=objective,
+    side_by_side.check(backend, jobs=jobs, address=cluster)
+    drawn = _figures(plot or ())
+    question = study.ask(
+        lambda files: replace(asked, **files).inputs(),  # type: ignore[arg-type]
+        [parse_axis(text) for text in vary],
         limits=Limits(time_limit_s=time_limit, max_nodes=200),
-        jobs=jobs,
-        backend=backend,
-        address=cluster,
+        topology=topology,
+        objective=objective,
     )
+    points = question.points()
+    earlier = sweep_file.done_before(csv, question) if csv is not None and resume else []
+    known = {tuple(row[: len(question.axes)]) for row in earlier}
+    open_points = [values for values in points if sweep_file.key(values) not in known]
+    writer = sweep_file.RowWriter(csv, question.axes, earlier)
+    rows = study.run(question, open_points, jobs=jobs, backend=backend, address=cluster)
     try:
         for row in _counted(rows, len(open_points)):
             writer.add(row)
@@ -89,39 +100,80 @@ def sweep(
         if csv is not None:
             kept = f"{len(writer.rows)} of {len(points)} rows are kept in {sweep_file.part_of(csv)}"
             sys.stderr.write(f"{kept}; the same command with --resume goes on\n")
+        else:
+            sys.stderr.write("nothing is kept: with --csv FILE, rows are, and --resume goes on\n")
         raise
     table = writer.finish(points)
     if html is not None:
         from pddplan.files import write_atomically
         from pddplan.report.sweep_page import page_of
 
-        write_atomically(html, page_of(sweep_file.header(axes), table))
-    if csv is None:
-        sys.stdout.write(sweep_file.table(table, axes))
-        return
-    _show(csv, axes, table)
-    plans = sum(1 for row in table if row[len(axes)] == "plan")
-    sys.stderr.write(f"{csv}: {len(points)} questions, {plans} with a plan\n")
+        write_atomically(html, page_of(question.axes, table, drawn))
+    _show(question, table, csv=csv, as_json=asked.as_json, drawn=drawn)
+    _end(question, table, csv)
 
 
 options.add_examples(sweep, _EXAMPLES)
 
 
-def _counted(rows, total: int):  # type: ignore[no-untyped-def]
+def _figures(names: Sequence[str]) -> list[str]:
+    from pddplan.report.sweep_layout import figure_named
+
+    return [figure_named(name) for name in names]
+
+
+def _counted(rows: Iterable[Row], total: int) -> Iterator[Row]:
     """Pass rows on, and show how far we are where somebody is looking."""
-    for done, row in enumerate(rows, start=1):
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{done} of {total}" + ("\r\x1b[K" if done == total else ""))
+    looked_at = sys.stderr.isatty()
+    begun_s = time.monotonic()
+
+    def say(text: str) -> None:
+        if looked_at:
+            sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
-        yield row
+
+    try:
+        say(f"0 of {total}")
+        for done, row in enumerate(rows, start=1):
+            left_s = (time.monotonic() - begun_s) / done * (total - done)
+            say(f"{done} of {total}, some {left_s:.0f} s left")
+            yield row
+    finally:
+        say("")
 
 
-def _show(path: Path, axes: Sequence[Axis], rows: Sequence[Sequence[str]]) -> None:
-    """The table for people, beside the file; not where the file itself goes to standard output."""
+def _show(
+    question: Sweep, rows: Sequence[Sequence[str]], *, csv: Path | None, as_json: bool, drawn: Sequence[str]
+) -> None:
+    """What goes to standard output: JSON, the table of the file, or the table for people, and drawings under it."""
     from pddplan.files import is_standard_output
-    from pddplan.report.sweep_table import render
+    from pddplan.report import sweep_file
     from pddplan.report.text_table import Screen
-    from pddplan.studies import sweep_file
 
-    if not is_standard_output(path):
-        sys.stdout.write(render(sweep_file.header(axes), rows, Screen.of(sys.stdout)))
+    if as_json:
+        from pddplan.report.json_plan import dump_json, finite
+
+        sys.stdout.write(dump_json(finite(sweep_file.as_data(rows, question.axes))))
+        return
+    screen = Screen.of(sys.stdout)
+    if csv is None and not (drawn or sys.stdout.isatty()):
+        sys.stdout.write(sweep_file.table(rows, question.axes))
+    elif csv is None or not is_standard_output(csv):
+        from pddplan.report.sweep_drawing import drawings
+        from pddplan.report.sweep_table import render
+
+        sys.stdout.write(render(question.axes, rows, screen))
+        for name in drawn:
+            sys.stdout.write("\n" + "\n".join(drawings(question.axes, rows, name, screen)) + "\n")
+
+
+def _end(question: Sweep, rows: Sequence[Sequence[str]], csv: Path | None) -> None:
+    """How many questions have a plan; faults of the program end with exit code 1, after all rows are written."""
+    from pddplan.studies.sweep import FAULT, PLAN
+
+    states = [row[len(question.axes)] for row in rows]
+    if csv is not None:
+        sys.stderr.write(f"{csv}: {len(rows)} questions, {states.count(PLAN)} with a plan\n")
+    if faults := states.count(FAULT):
+        sys.stderr.write(f"{faults} questions met a fault of pddplan: please report what why_not says\n")
+        raise typer.Exit(1)

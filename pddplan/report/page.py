@@ -14,9 +14,11 @@ from pddplan.report.numbers import plain_text
 
 STYLE = """
 :root { color-scheme: light dark; --ink:#1b1f24; --soft:#5b6570; --line:#d5dae0; --ground:#ffffff; --card:#f6f8fa;
-  --a:#1f6feb; --b:#b35900; --c:#6f42c1; --good:#116329; --bad:#b42318; }
+  --a:#1f6feb; --b:#b35900; --c:#6f42c1; --d:#0b7285;
+  --e:#a61e6b; --f:#5f6b1a; --good:#116329; --bad:#b42318; }
 @media (prefers-color-scheme: dark) { :root { --ink:#e6edf3; --soft:#9da7b3; --line:#363d47; --ground:#0d1117;
-  --card:#161b22; --a:#58a6ff; --b:#f0a24b; --c:#bc8cff; --good:#56d364; --bad:#ff7b72; } }
+  --card:#161b22; --a:#58a6ff; --b:#f0a24b; --c:#bc8cff;
+  --d:#4dd0e1; --e:#ff8ac2; --f:#c9d36b; --good:#56d364; --bad:#ff7b72; } }
 * { box-sizing: border-box } body { margin: 0 auto; max-width: 68rem; padding: 1.5rem; color: var(--ink);
   background: var(--ground); font: 16px/1.5 system-ui, sans-serif }
 h1 { font-size: 1.5rem; margin: 0 0 .3rem } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }

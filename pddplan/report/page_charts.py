@@ -15,7 +15,7 @@ _HOVERED = 60
 _CLOSE, _LINE_HEIGHT = 150, 18
 _DASHES = ("", "7 5", "2 4")
 """Lines differ by dash as well as by colour: pages are printed in black and white too."""
-_COLOURS = ("a", "b", "c")
+_COLOURS = ("a", "b", "c", "d", "e", "f")
 
 
 @dataclass(frozen=True, slots=True)

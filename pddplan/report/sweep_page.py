@@ -3,91 +3,93 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pddplan.report import page
-from pddplan.report.numbers import amount, seconds, short
+from pddplan.report.heat_map import heat_map
+from pddplan.report.numbers import short
 from pddplan.report.page import text
-from pddplan.report.page_charts import Axis, Line, Point, chart
+from pddplan.report.page_charts import Axis as DrawnAxis
+from pddplan.report.page_charts import Line, chart
+from pddplan.report.sweep_file import header
+from pddplan.report.sweep_layout import Layout, Panel, axis_words, laid_out
+from pddplan.studies.axes import Axis
+from pddplan.studies.sweep import PLAN
 
-MOST_LINES = 3
-"""Curves in one drawing; more combinations than this are left to the table, and the page says so."""
-_DRAWN: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("monthly_cost", "Cost a month, {currency}", amount),
-    ("bcr", "BCR, req/s per 1,000 {currency} a month", short),
-    ("chips", "Chips", short),
-    ("ttft_p90_s", "TTFT P90", seconds),
-    ("ttft_p99_s", "TTFT P99", seconds),
-    ("line_gbps", "Line taken, Gbit/s", short),
+FIRST = ("monthly_cost", "bcr_rps_per_1000_monthly_cost", "chips", "ttft_p90_s", "ttft_p99_s", "line_gbps")
+"""Figures that every page draws."""
+_TABLE = (
+    "status",
+    "why_not",
+    "topology",
+    "monthly_cost",
+    "chips",
+    "bcr_rps_per_1000_monthly_cost",
+    "ttft_p90_s",
+    "ttft_p99_s",
+    "solver_gap_fraction",
 )
-_UNITS = {
-    "rps": "requests per second",
-    "link": "line, Gbit/s",
-    "rtt": "RTT, ms",
-    "ttft_p50": "TTFT P50 promised, s",
-    "ttft_p90": "TTFT P90 promised, s",
-    "ttft_p99": "TTFT P99 promised, s",
-    "tpot": "TPOT promised, ms",
-    "hit_rate": "share of input tokens found in the cache",
-}
-"""What varies, as an axis says it."""
-_TABLE = ("status", "why_not", "topology", "monthly_cost", "chips", "bcr", "ttft_p90_s", "ttft_p99_s")
 
 
-def page_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The page; ``header`` and ``rows`` are those of the sweep's file."""
-    names = list(header[: header.index("status")])
-    records = [dict(zip(header, row, strict=True)) for row in rows]
-    across = next((name for name in names if _numbers(records, name)), None)
-    parts = [f"<h1>Sweep over {text(', '.join(names))}</h1>"]
-    planned = sum(record["status"] == "plan" for record in records)
-    parts.append(f'<p class="soft">{len(records)} questions, {planned} with a plan.</p>')
-    if across is not None:
-        parts += _drawings(records, across, [name for name in names if name != across])
-    shown = [*names, *(name for name in _TABLE if name not in names)]
+def page_of(axes: Sequence[Axis], rows: Sequence[Sequence[str]], figures: Sequence[str] = ()) -> str:
+    """The page; ``rows`` are those of the sweep's file, ``figures`` are drawn beside the usual ones."""
+    names = header(axes)
+    varied = [axis.column for axis in axes]
+    planned = sum(row[len(axes)] == PLAN for row in rows)
+    parts = [f"<h1>Sweep over {text(', '.join(varied))}</h1>"]
+    parts.append(f'<p class="soft">{len(rows)} questions, {planned} with a plan.</p>')
+    for column in dict.fromkeys((*figures, *FIRST)):
+        parts += _drawings(laid_out(axes, rows, column, names))
+    shown = [*varied, *(name for name in _TABLE if name not in varied)]
+    places = [names.index(name) for name in shown]
     parts.append("<h2>All questions</h2>")
-    parts.append(page.table(shown, [[record.get(name, "") for name in shown] for record in records]))
+    parts.append(page.table(shown, [[row[place] for place in places] for row in rows]))
     return page.document("Sweep", "\n".join(parts))
 
 
-def _numbers(records: Sequence[dict[str, str]], name: str) -> bool:
-    """True where a column holds at least two different numbers and nothing else."""
-    values = {_number(record[name]) for record in records}
-    return len(values) > 1 and all(math.isfinite(value) for value in values)
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return math.nan
-
-
-def _drawings(records: Sequence[dict[str, str]], across: str, others: Sequence[str]) -> list[str]:
-    """One drawing per figure: a curve for each combination of what varies beside the axis."""
-    curves: dict[str, list[dict[str, str]]] = {}
-    for record in records:
-        curves.setdefault(", ".join(f"{name} {record[name]}" for name in others) or "plan", []).append(record)
-    kept = dict(list(curves.items())[:MOST_LINES])
-    places = [_number(record[across]) for record in records]
-    x = Axis(_UNITS.get(across, across), min(places), max(places), short)
-    currency = next((record["currency"] for record in records if record.get("currency")), "")
-    parts = []
-    if len(kept) < len(curves):
-        parts.append(f'<p class="soft">Drawn are the first {len(kept)} of {len(curves)} combinations.</p>')
-    for column, words, write in _DRAWN:
-        title = words.format(currency=currency)
-        lines = [Line(name, _points(own, across, column)) for name, own in kept.items()]
-        values = [value for line in lines for _, value in line.points]
-        if not values:
-            continue
-        y = Axis(title, min(0.0, *values), max(values) or 1.0, write)
-        drawn = chart(lines, x=x, y=y, label=f"{title} over {across}")
-        parts.append(f"<h2>{text(title)}</h2><figure>{drawn}</figure>")
+def _drawings(layout: Layout) -> list[str]:
+    """The panels of one figure on one scale; nothing where no question has a plan."""
+    points = [point for panel in layout.panels for curve in panel.curves.values() for point in curve]
+    values = [value for _, value in points if math.isfinite(value)]
+    if not values:
+        return []
+    parts = [f"<h2>{text(layout.title)}</h2>"]
+    for panel in layout.panels:
+        caption = f"<figcaption>{text(panel.title)}</figcaption>" if panel.title else ""
+        parts.append(f"<figure>{caption}{_panel(panel, layout, values)}</figure>")
+    if layout.left_out:
+        parts.append(f'<p class="soft">{layout.left_out} more drawings are left out; the table has all values.</p>')
     return parts
 
 
-def _points(records: Sequence[dict[str, str]], across: str, column: str) -> list[Point]:
-    """Places of a figure along the axis; questions without a plan leave a gap."""
-    pairs = [(_number(record[across]), _number(record.get(column, ""))) for record in records]
-    return sorted(pair for pair in pairs if math.isfinite(pair[1]))
+def _panel(panel: Panel, layout: Layout, values: Sequence[float]) -> str:
+    label = f"{layout.title} {panel.title}".strip()
+    if panel.across is None:
+        top = max(values)
+        bars = [
+            (name, value / top if top > 0 and math.isfinite(value) else 0.0, _told(layout, value))
+            for name, ((_, value),) in panel.curves.items()
+        ]
+        return page.bars(bars, label=label)
+    if panel.shaded and panel.other is not None:
+        return heat_map(
+            [[value for _, value in points] for points in panel.curves.values()],
+            x=[short(place) for place, _ in next(iter(panel.curves.values()))],
+            y=[name.removeprefix(f"{panel.other.column} ") for name in panel.curves],
+            ends=(min(values), max(values)),
+            titles=(axis_words(panel.across), axis_words(panel.other)),
+            write=layout.write,
+            label=label,
+        )
+    places = [place for points in panel.curves.values() for place, _ in points]
+    x = DrawnAxis(axis_words(panel.across), min(places), max(places), short)
+    y = DrawnAxis(layout.title, min(0.0, *values), max(values) or 1.0, layout.write)
+    lines = [
+        Line(name, [(at, value) for at, value in points if math.isfinite(value)])
+        for name, points in panel.curves.items()
+    ]
+    return chart(lines, x=x, y=y, label=label)
+
+
+def _told(layout: Layout, value: float) -> str:
+    return layout.write(value) if math.isfinite(value) else "no plan"

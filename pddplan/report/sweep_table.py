@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pddplan.report.numbers import amount, count, plain_text, seconds, short
+from pddplan.report.sweep_file import header
 from pddplan.report.text_table import Column, Screen, paragraph, table
+from pddplan.studies.axes import Axis
 
 MOST_ROWS = 24
 """Longer sweeps show their two ends; the file has all of them."""
 
 
-def render(header: Sequence[str], rows: Sequence[Sequence[str]], screen: Screen) -> str:
-    """The rows of a sweep as a table; ``header`` and ``rows`` are those of its file."""
-    axes = list(header[: header.index("status")])
-    records = [dict(zip(header, row, strict=True)) for row in rows]
-    currency = next((record["currency"] for record in records if record.get("currency")), "")
+def render(axes: Sequence[Axis], rows: Sequence[Sequence[str]], screen: Screen) -> str:
+    """The rows of a sweep as a table; ``rows`` are those of its file."""
+    names = [axis.column for axis in axes]
+    records = [dict(zip(header(axes), row, strict=True)) for row in rows]
+    currency = next((record["currency"] for record in records if record["currency"]), "")
     columns = [
-        *(Column(name, right=True, importance=0) for name in axes),
+        *(Column(name, right=True, importance=0) for name in names),
         Column(f"{currency}/month".lstrip("/"), right=True, importance=0),
         Column("chips", right=True, importance=0),
         Column("P : RLD : MD : AGG", right=True, importance=4),
@@ -29,7 +31,7 @@ def render(header: Sequence[str], rows: Sequence[Sequence[str]], screen: Screen)
     ]
     left_out = len(records) - MOST_ROWS
     shown = records if left_out <= 0 else [*records[: MOST_ROWS // 2], *records[-MOST_ROWS // 2 :]]
-    cells = [_cells(record, axes) for record in shown]
+    cells = [_cells(record, names) for record in shown]
     if left_out > 0:
         cells.insert(MOST_ROWS // 2, ["..." if i == 0 else "" for i in range(len(columns))])
     lines = table(columns, cells, width=screen.width, paint=screen.paint)
@@ -38,18 +40,18 @@ def render(header: Sequence[str], rows: Sequence[Sequence[str]], screen: Screen)
     return "\n".join(lines) + "\n"
 
 
-def _cells(record: dict[str, str], axes: Sequence[str]) -> list[str]:
+def _cells(record: dict[str, str], names: Sequence[str]) -> list[str]:
     roles = [record.get(f"chips_{role}", "") for role in ("prefill", "relay", "decode", "aggregated")]
     planned = record["status"] == "plan"
     return [
-        *(_axis(record[name]) for name in axes),
+        *(_axis(record[name]) for name in names),
         *(
             (
                 amount(_number(record["monthly_cost"])),
                 record["chips"],
                 " : ".join(roles),
                 record["line_gbps"],
-                short(_number(record["bcr"])),
+                short(_number(record["bcr_rps_per_1000_monthly_cost"])),
                 seconds(_number(record["ttft_p90_s"])),
                 seconds(_number(record["ttft_p99_s"])),
                 "",

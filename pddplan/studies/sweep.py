@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
-import itertools
-import math
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
 
+from pddplan import __version__
 from pddplan.domain.outcome import Outcome
-from pddplan.errors import InfeasibleError, InputError, PddplanError, Problem, SolverError, did_you_mean
-from pddplan.optimize import TOPOLOGIES, Limits, Objective, size
-from pddplan.questions import known_chip, problem_of, settings_of, shapes_of, with_link
+from pddplan.errors import InfeasibleError, InputError, PddplanError, SolverError
+from pddplan.optimize import Limits, Objective, size
+from pddplan.questions import default_topology, problem_of, shapes_of
+from pddplan.records import to_plain
 from pddplan.sizing import Inputs
-from pddplan.studies.perturb import scale_outputs, with_hit_rate
-from pddplan.units import MS_PER_S
+from pddplan.studies.axes import Axis, grid, with_known_chips
+from pddplan.studies.levers import FILES, TOPOLOGY, Value, changed
+from pddplan.studies.side_by_side import SERIAL, answers
 
-MOST_POINTS = 100_000
-BACKENDS = ("loky", "threading", "dask", "ray", "serial")
-
-Value = float | str
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One input and the values it takes."""
-
-    name: str
-    values: tuple[Value, ...]
+FINGERPRINT_DIGITS = 12
+NO_GAP = 1e-9
+"""Gaps below this are what rounding leaves of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +31,17 @@ class Row:
     status: str
     why_not: str
     figures: Mapping[str, float | str]
+    question: str = ""
+    """Fingerprint of what is asked beside the values."""
 
 
+PLAN, WRONG, FAULT = "plan", "wrong question", "fault of pddplan"
+_STATUS = {InfeasibleError: "infeasible", SolverError: "no plan in time"}
 FIGURES: tuple[str, ...] = (
     "topology",
     "rate_rps",
     "goodput_rps",
-    "bcr",
+    "bcr_rps_per_1000_monthly_cost",
     "monthly_cost",
     "currency",
     "chips",
@@ -58,213 +54,16 @@ FIGURES: tuple[str, ...] = (
     "ttft_p50_s",
     "ttft_p90_s",
     "ttft_p99_s",
-    "tpot_s",
-    "relay_token_share",
-    "solver_gap",
-    "solver_seconds",
+    "tpot_mean_s",
+    "tpot_p90_s",
+    "e2e_p90_s",
+    "relay_token_fraction",
+    "solver_status",
+    "solver_gap_fraction",
 )
-"""Columns of a row beside the inputs that vary."""
-
-
-def _hit_rate(inputs: Inputs, value: Value) -> Inputs:
-    return replace(inputs, workload=with_hit_rate(inputs.workload, _fraction(value, "hit_rate")))
-
-
-def _link(inputs: Inputs, value: Value) -> Inputs:
-    return replace(inputs, sites=with_link(inputs.sites, _positive(value, "link")))
-
-
-def _rps(inputs: Inputs, value: Value) -> Inputs:
-    return replace(inputs, workload=inputs.workload.at_rate(_positive(value, "rps")))
-
-
-def _scv(inputs: Inputs, value: Value) -> Inputs:
-    arrival = replace(inputs.workload.arrival, scv=_positive(value, "scv"), dispersion={})
-    return replace(inputs, workload=replace(inputs.workload, arrival=arrival))
-
-
-def _output_factor(inputs: Inputs, value: Value) -> Inputs:
-    return replace(inputs, workload=scale_outputs(inputs.workload, _positive(value, "output_factor")))
-
-
-def _promise(field: str, *, scale: float = 1.0) -> Callable[[Inputs, Value], Inputs]:
-    def change(inputs: Inputs, value: Value) -> Inputs:
-        made: dict[str, Any] = {field: _positive(value, field) / scale}
-        promises = replace(inputs.workload.promises, **made)
-        return replace(inputs, workload=replace(inputs.workload, promises=promises))
-
-    return change
-
-
-def _rtt(inputs: Inputs, value: Value) -> Inputs:
-    rtt_s = _positive(value, "rtt") / MS_PER_S
-    lines = {name: replace(line, rtt_s=rtt_s) for name, line in inputs.sites.lines.items()}
-    return replace(inputs, sites=replace(inputs.sites, lines=lines))
-
-
-def _price(inputs: Inputs, chip: str, value: Value) -> Inputs:
-    """The same rent for a chip at every site that offers it."""
-    chip_id, price = known_chip(inputs.sites, chip), _positive(value, f"price.{chip}")
-    sites = {
-        site.id: replace(
-            site,
-            chips={
-                name: replace(own, price_per_chip_hour=price) if name == chip_id else own
-                for name, own in site.chips.items()
-            },
-        )
-        for site in inputs.sites.sites.values()
-    }
-    return replace(inputs, sites=replace(inputs.sites, sites=sites))
-
-
-def _setting(inputs: Inputs, name: str, value: Value) -> Inputs:
-    changed = getattr(settings_of([f"{name}={value}"]), name)
-    return replace(inputs, settings=replace(inputs.settings, **{name: changed}))
-
-
-LEVERS: Mapping[str, Callable[[Inputs, Value], Inputs]] = {
-    "hit_rate": _hit_rate,
-    "link": _link,
-    "rps": _rps,
-    "scv": _scv,
-    "rtt": _rtt,
-    "output_factor": _output_factor,
-    "ttft_p50": _promise("ttft_p50_s"),
-    "ttft_p90": _promise("ttft_p90_s"),
-    "ttft_p99": _promise("ttft_p99_s"),
-    "tpot": _promise("tpot_s", scale=MS_PER_S),
-}
-"""What may vary, beside ``topology``, ``price.<chip>`` and ``settings.<name>``.
-
-TPOT and RTT in ms, link in Gbit/s, others in base units."""
-
-
-PRICE, SETTING = "price.", "settings."
-_FAMILIES = {PRICE: "price.<chip>", SETTING: "settings.<name>"}
-
-
-def _family(name: str) -> str | None:
-    """Which family of names a name is of, if any."""
-    return next((stem for stem in _FAMILIES if name.startswith(stem) and len(name) > len(stem)), None)
-
-
-def parse_axis(text: str) -> Axis:
-    """Read ``name=low:high:points`` (evenly spaced) or ``name=value,value,...``.
-
-    Raises:  InputError naming what is wrong and an example that works.
-    """
-    name, equals, given = text.partition("=")
-    name = name.strip() if name.strip().startswith(tuple(_FAMILIES)) else name.strip().replace("-", "_")
-    known = (*LEVERS, "topology", *_FAMILIES.values())
-    if not equals or not given.strip() or (name not in LEVERS and name != "topology" and _family(name) is None):
-        what = f"{text!r} varies nothing known" if equals else f"{text!r} has no '='"
-        raise InputError(
-            Problem(
-                what=what + did_you_mean(name, known),
-                fix=f"write NAME=LOW:HIGH:POINTS or NAME=V1,V2; NAME is one of {', '.join(known)}",
-                where="--vary",
-            )
-        )
-    if name == "topology":
-        values: tuple[Value, ...] = tuple(part.strip() for part in given.split(","))
-        for value in values:
-            if value not in TOPOLOGIES:
-                raise _bad(text, f"topology {value!r} is unknown{did_you_mean(str(value), TOPOLOGIES)}")
-        return Axis(name, values)
-    if name.startswith(SETTING):
-        setting = name.removeprefix(SETTING)
-        texts = [part.strip() for part in given.split(",")]
-        if isinstance(getattr(settings_of(()), setting, None), str) or not hasattr(settings_of(()), setting):
-            settings_of([f"{setting}={texts[0]}"])  # says which settings there are
-            return Axis(name, tuple(texts))
-    if ":" in given:
-        parts = given.split(":")
-        if len(parts) != 3:
-            raise _bad(text, "a range has three parts")
-        low, high, points = _number(parts[0], text), _number(parts[1], text), _number(parts[2], text)
-        if points != int(points) or not 1 <= points <= MOST_POINTS:
-            raise _bad(text, f"the number of points must be whole, from 1 to {MOST_POINTS}")
-        steps = max(int(points) - 1, 1)
-        return Axis(name, tuple(low + (high - low) * i / steps for i in range(int(points))))
-    return Axis(name, tuple(_number(part, text) for part in given.split(",")))
-
-
-def grid(axes: Sequence[Axis]) -> list[tuple[Value, ...]]:
-    """Every combination of values, the first axis slowest.
-
-    Raises:  InputError when a name is given twice or there are too many combinations.
-    """
-    names = [axis.name for axis in axes]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(Problem(f"{twice} is varied twice", fix="give all its values in one --vary", where="--vary"))
-    total = math.prod(len(axis.values) for axis in axes)
-    if total > MOST_POINTS:
-        raise InputError(
-            Problem(
-                f"{total:,} questions are more than {MOST_POINTS:,}", fix="vary fewer values at a time", where="--vary"
-            )
-        )
-    return list(itertools.product(*(axis.values for axis in axes)))
-
-
-def question_at(inputs: Inputs, axes: Sequence[Axis], values: Sequence[Value]) -> tuple[Inputs, str | None]:
-    """The inputs with all values of one point, and its topology where that varies."""
-    topology: str | None = None
-    for axis, value in zip(axes, values, strict=True):
-        if axis.name == "topology":
-            topology = str(value)
-        elif axis.name.startswith(PRICE):
-            inputs = _price(inputs, axis.name.removeprefix(PRICE), value)
-        elif axis.name.startswith(SETTING):
-            inputs = _setting(inputs, axis.name.removeprefix(SETTING), value)
-        else:
-            inputs = LEVERS[axis.name](inputs, value)
-    return inputs, topology
-
-
-def check_axes(inputs: Inputs, axes: Sequence[Axis]) -> None:
-    """Refuse what cannot be meant before anything runs; single values that make no sense become rows that say so.
-
-    Raises:  InputError when no value of an axis makes sense.
-    """
-    for axis in axes:
-        faults = []
-        for value in axis.values:
-            try:
-                question_at(inputs, [axis], [value])
-            except PddplanError as error:
-                faults.append(error)
-        if len(faults) == len(axis.values):
-            raise faults[0]
-
-
-WRONG = "wrong question"
-_STATUS = {InfeasibleError: "infeasible", SolverError: "no plan in time"}
-
-
-def answer(
-    inputs: Inputs, axes: Sequence[Axis], values: Sequence[Value], *, topology: str, objective: str, limits: Limits
-) -> Row:
-    """Size one point. A question without a plan is a row too, and so is one that makes no sense."""
-    figures: dict[str, float | str] = {"topology": topology}
-    try:
-        changed, own = question_at(inputs, axes, values)
-        rate = changed.workload.arrival.rate_rps
-        figures |= {"topology": own or topology, "rate_rps": rate}
-        outcome = size(
-            problem_of(changed),
-            topology=own or topology,
-            objective=Objective(objective, rate_rps=rate if objective == "cost" else None),
-            limits=limits,
-            shapes=shapes_of(changed),
-            relax=False,
-        )
-    except PddplanError as error:
-        why = error.problems[0].what if isinstance(error, InputError) else str(error).split("\n", maxsplit=1)[0]
-        return Row(tuple(values), _STATUS.get(type(error), WRONG), why, figures)
-    return Row(tuple(values), "plan", "", figures_of(outcome))
+"""Columns of a row beside the inputs that vary; nothing that the same question answers otherwise on another day."""
+WORDS = ("status", "why_not", "topology", "currency", "solver_status", "question")
+"""Columns that hold words; all others hold numbers, except those of axes that take words."""
 
 
 def figures_of(outcome: Outcome) -> dict[str, float | str]:
@@ -272,11 +71,12 @@ def figures_of(outcome: Outcome) -> dict[str, float | str]:
     chips = dict.fromkeys(("P", "RLD", "MD", "AGG"), 0)
     for pool in outcome.plan.pools:
         chips[pool.role.value] += pool.chips
+    solver = outcome.solver
     return {
         "topology": outcome.plan.topology,
         "rate_rps": outcome.plan.rate_rps,
         "goodput_rps": outcome.goodput_rps,
-        "bcr": outcome.bcr,
+        "bcr_rps_per_1000_monthly_cost": outcome.bcr,
         "monthly_cost": outcome.cost.monthly_total,
         "currency": outcome.cost.currency,
         "chips": sum(chips.values()),
@@ -289,118 +89,158 @@ def figures_of(outcome: Outcome) -> dict[str, float | str]:
         "ttft_p50_s": outcome.ttft.p50,
         "ttft_p90_s": outcome.ttft.p90,
         "ttft_p99_s": outcome.ttft.p99,
-        "tpot_s": outcome.tpot_s,
-        "relay_token_share": outcome.relay_token_share,
-        "solver_gap": outcome.solver.gap if outcome.solver else "",
-        "solver_seconds": outcome.solver.seconds if outcome.solver else "",
+        "tpot_mean_s": outcome.tpot_s,
+        "tpot_p90_s": outcome.tpot.p90 if outcome.tpot is not None else outcome.tpot_s,
+        "e2e_p90_s": outcome.e2e.p90,
+        "relay_token_fraction": outcome.relay_token_share,
+        "solver_status": solver.status if solver else "",
+        "solver_gap_fraction": (solver.gap if solver.gap > NO_GAP else 0.0) if solver else "",
     }
 
 
-def run(
-    inputs: Inputs,
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """What is asked: a grid of questions, and how each is answered."""
+
+    axes: tuple[Axis, ...]
+    limits: Limits
+    topology: str | None = None
+    """None = what suits the sites of each question."""
+    objective: str = "cost"
+    bases: Mapping[tuple[Value, ...], Inputs] = field(default_factory=dict)
+    """The inputs as files give them, by the values of the axes of FILES."""
+    fingerprints: Mapping[tuple[Value, ...], str] = field(default_factory=dict)
+
+    def points(self) -> list[tuple[Value, ...]]:
+        """Values of all questions, in the order of the table."""
+        return grid(self.axes)
+
+    def base(self, values: Sequence[Value]) -> Inputs:
+        """What the files say for one question, before its other levers are moved."""
+        return self.bases[self._of_files(values)]
+
+    def fingerprint(self, values: Sequence[Value]) -> str:
+        """What a row of a table must carry to be the answer to this question as it is asked now."""
+        return self.fingerprints[self._of_files(values)]
+
+    def _of_files(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        return tuple(value for axis, value in zip(self.axes, values, strict=True) if axis.name in FILES)
+
+
+def ask(
+    load: Callable[[Mapping[str, Value]], Inputs],
     axes: Sequence[Axis],
+    *,
+    limits: Limits,
+    topology: str | None = None,
+    objective: str = "cost",
+) -> Sweep:
+    """Read the files of all questions, and refuse what cannot be meant before anything runs.
+
+    ``load`` gives the inputs for values of the axes of FILES. Single values that make no sense become rows.
+
+    Raises:  InputError for files that cannot be read, an unknown objective, and axes of which no value makes sense.
+    """
+    Objective(objective, rate_rps=1.0 if objective == "cost" else None).check()
+    own = [axis for axis in axes if axis.name in FILES]
+    bases = {values: load({axis.name: value for axis, value in zip(own, values, strict=True)}) for values in grid(own)}
+    first = next(iter(bases.values()))
+    named = tuple(with_known_chips(axes, first.sites))
+    for axis in named:
+        _check_axis(first, axis)
+    varied = any(axis.name == TOPOLOGY for axis in named)
+    asked = {
+        "version": __version__,
+        "topology": None if varied else topology,
+        "objective": objective,
+        "limits": to_plain(limits),
+    }
+    return Sweep(
+        axes=named,
+        limits=limits,
+        topology=topology,
+        objective=objective,
+        bases=bases,
+        fingerprints={values: _fingerprint({**asked, "inputs": to_plain(base)}) for values, base in bases.items()},
+    )
+
+
+def _fingerprint(plain: Mapping[str, object]) -> str:
+    written = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(written.encode()).hexdigest()[:FINGERPRINT_DIGITS]
+
+
+def _check_axis(inputs: Inputs, axis: Axis) -> None:
+    faults = []
+    for value in axis.values:
+        try:
+            changed(inputs, axis.name, value)
+        except InputError as error:
+            faults.append(error)
+    if len(faults) == len(axis.values):
+        raise faults[0]
+
+
+def question_at(inputs: Inputs, axes: Sequence[Axis], values: Sequence[Value]) -> tuple[Inputs, str | None]:
+    """The inputs with all levers of one point moved, and its topology where that varies.
+
+    Raises:  InputError for values that make no sense.
+    """
+    topology: str | None = None
+    for axis, value in zip(axes, values, strict=True):
+        topology = str(value) if axis.name == TOPOLOGY else topology
+        inputs = changed(inputs, axis.name, value)
+    return inputs, topology
+
+
+def answer(
+    inputs: Inputs, axes: Sequence[Axis], values: tuple[Value, ...], *, topology: str, objective: str, limits: Limits
+) -> Row:
+    """Size one point. A question without a plan is a row too, and so is one that makes no sense or meets a fault."""
+    figures: dict[str, float | str] = {"topology": topology, "currency": inputs.sites.finance.currency}
+    try:
+        asked, own = question_at(inputs, axes, values)
+        rate = asked.workload.arrival.rate_rps
+        figures |= {"topology": own or topology, "rate_rps": rate}
+        outcome = size(
+            problem_of(asked),
+            topology=own or topology,
+            objective=Objective(objective, rate_rps=rate if objective == "cost" else None),
+            limits=limits,
+            shapes=shapes_of(asked),
+            relax=False,
+        )
+    except PddplanError as error:
+        why = error.problems[0].what if isinstance(error, InputError) else str(error).split("\n", maxsplit=1)[0]
+        return Row(values, _STATUS.get(type(error), WRONG), why, figures)
+    except ImportError:  # how an interrupt surfaces while compiled modules load
+        raise
+    except Exception as error:  # noqa: BLE001 (one question that meets a fault must not cost the others their answers)
+        return Row(values, FAULT, f"{type(error).__name__}: {error}", figures)
+    return Row(values, PLAN, "", figures_of(outcome))
+
+
+def run(
+    asked: Sweep,
     points: Sequence[tuple[Value, ...]],
     *,
-    topology: str,
-    objective: str = "cost",
-    limits: Limits,
     jobs: int = -1,
-    backend: str = "loky",
+    backend: str = SERIAL,
     address: str | None = None,
 ) -> Iterator[Row]:
-    """Answer all points, side by side; rows come as they are ready, not in order.
+    """Answer points, side by side (see ``answers`` for backends); rows come as they are ready, not in order.
 
-    ``backend`` is one of BACKENDS; ``dask`` and ``ray`` use the cluster at ``address`` (a local one without).
+    Each question is answered by itself, so that neither order nor neighbours change a row.
 
-    Raises:  InputError for a backend that is unknown or not installed.
+    Raises:  InputError for a backend that is unknown, not installed or not reached.
     """
-    work: dict[str, Any] = {"topology": topology, "objective": objective, "limits": limits}
-    if backend not in BACKENDS:
-        raise InputError(
-            Problem(
-                f"backend {backend!r} is unknown{did_you_mean(backend, BACKENDS)}",
-                fix=f"use one of {', '.join(BACKENDS)}",
-                where="--backend",
-            )
-        )
-    if backend == "serial" or len(points) < 2:
-        for values in points:
-            yield answer(inputs, axes, values, **work)
-        return
-    import joblib
 
-    close = _register(backend, address)
-    try:
-        # a generator needs shared memory or loky; the others hand their rows back in batches
-        with joblib.parallel_config(backend=backend, n_jobs=jobs):
-            if backend in ("loky", "threading"):
-                parallel = joblib.Parallel(return_as="generator_unordered")
-                yield from parallel(joblib.delayed(answer)(inputs, axes, values, **work) for values in points)
-            else:
-                for batch in _batches(points):
-                    yield from joblib.Parallel()(
-                        joblib.delayed(answer)(inputs, axes, values, **work) for values in batch
-                    )
-    finally:
-        close()
+    def named(values: tuple[Value, ...]) -> dict[str, object]:
+        base = asked.base(values)
+        topology = asked.topology or default_topology(base.sites)
+        return {"inputs": base, "values": values, "topology": topology}
 
-
-LOCAL_DASK = {"processes": False, "dashboard_address": None}
-BATCH = 64
-"""Questions sent to a cluster at a time; after each batch the rows are on disk."""
-
-
-def _batches(points: Sequence[tuple[Value, ...]]) -> Iterator[Sequence[tuple[Value, ...]]]:
-    for start in range(0, len(points), BATCH):
-        yield points[start : start + BATCH]
-
-
-def _register(backend: str, address: str | None) -> Callable[[], None]:
-    if backend == "dask":
-        try:
-            distributed = importlib.import_module("distributed")
-        except ImportError as error:
-            raise _missing(backend, "pip install distributed") from error
-        client = distributed.Client(address) if address else distributed.Client(**LOCAL_DASK)
-        return lambda: client.close()
-    if backend == "ray":
-        try:
-            ray = importlib.import_module("ray")
-            register_ray = importlib.import_module("ray.util.joblib").register_ray
-        except ImportError as error:
-            raise _missing(backend, "pip install 'ray[default]'") from error
-        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
-        register_ray()
-    return lambda: None
-
-
-def _missing(backend: str, fix: str) -> InputError:
-    return InputError(Problem(f"backend {backend} is not installed here", fix=fix, where="--backend"))
-
-
-def _bad(text: str, what: str) -> InputError:
-    return InputError(Problem(f"{what}: {text!r}", fix="for example --vary hit_rate=0.5:0.99:20", where="--vary"))
-
-
-def _number(text: str, whole: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise _bad(whole, f"{text.strip()!r} is no number") from None
-    if not math.isfinite(value):
-        raise _bad(whole, f"{text.strip()!r} is not finite")
-    return value
-
-
-def _positive(value: Value, name: str) -> float:
-    if not isinstance(value, float) or not value > 0:
-        raise InputError(Problem(f"{name} must be greater than 0, got {value!r}", fix="correct --vary", where="--vary"))
-    return value
-
-
-def _fraction(value: Value, name: str) -> float:
-    if not isinstance(value, float) or not 0 <= value <= 1:
-        raise InputError(
-            Problem(f"{name} must lie between 0 and 1, got {value!r}", fix="correct --vary", where="--vary")
-        )
-    return value
+    shared = {"axes": asked.axes, "objective": asked.objective, "limits": asked.limits}
+    calls = ({**shared, **named(values)} for values in points)
+    for row in answers(answer, calls, count=len(points), jobs=jobs, backend=backend, address=address):
+        yield Row(row.values, row.status, row.why_not, row.figures, asked.fingerprint(row.values))

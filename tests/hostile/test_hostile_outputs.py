@@ -22,8 +22,10 @@ from pddplan.cli.main import run
 from pddplan.cli.outputs import OUTPUT_FLAGS
 from pddplan.errors import InputError
 from pddplan.files import append, check_target, write_atomically
-from pddplan.studies.sweep import parse_axis
-from pddplan.studies.sweep_file import RowWriter, done_before, part_of
+from pddplan.optimize import Limits
+from pddplan.report.sweep_file import RowWriter, done_before, part_of
+from pddplan.studies.axes import parse_axis
+from pddplan.studies.sweep import Sweep
 from tests.samples import sizing
 
 TRACE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
@@ -184,7 +186,7 @@ def test_a_sweep_does_not_go_on_from_what_is_no_table_of_it(rows: bytes, tmp_pat
     target = tmp_path / "x.csv"
     part_of(target).write_bytes(rows)
     with pytest.raises(InputError):
-        done_before(target, [parse_axis("rps=1,2")])
+        done_before(target, Sweep((parse_axis("rps=1,2"),), Limits(), fingerprints={(): "0"}))
 
 
 def test_a_disk_that_fills_up_during_a_sweep_is_said(tmp_path: Path, monkeypatch: Any) -> None:

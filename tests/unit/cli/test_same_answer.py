@@ -49,8 +49,6 @@ def test_questions_side_by_side_have_the_answers_of_questions_in_turn(capsys: py
     for jobs in ("1", "2"):
         vary = ("--vary", "topology=pd,pd-hetero", "--vary", "rps=10,12")
         assert run(["sweep", *vary, "--backend", "threading", "--jobs", jobs]) == 0
-        header, *rows = capsys.readouterr().out.splitlines()
-        timed = header.split(",").index("solver_seconds")
-        tables.append([row.split(",")[:timed] + row.split(",")[timed + 1 :] for row in rows])
+        tables.append(capsys.readouterr().out)
     assert tables[0] == tables[1]
-    assert len(tables[0]) == 4
+    assert len(tables[0].splitlines()) == 5
