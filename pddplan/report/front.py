@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 from pddplan.report.json_plan import finite
-from pddplan.report.numbers import amount, plain_text, seconds
+from pddplan.report.line_chart import line_chart
+from pddplan.report.numbers import amount, plain_text, seconds, short
+from pddplan.report.plain_csv import plain_csv
 from pddplan.report.proof import TIME_LIMIT
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.report.verdict import fleet_words
@@ -87,12 +87,30 @@ def front_json(found: Front) -> dict[str, Any]:
 
 
 def front_csv(found: Front) -> str:
-    """One row per plan: both axes, the promise it was sized for, and the figures of a sweep."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([found.x, found.y, "promised", *(name for name in FIGURES)])
+    """One row per plan: both axes, the promise it was sized for, and the other figures of a sweep."""
+    measure = MEASURES[found.y]
+    pays = _COLUMNS.get(found.x, found.x)
+    others = [name for name in FIGURES if name not in (pays, measure.column)]
+    rows = []
     for point in found.points:
         figures = figures_of(point.outcome)
-        promised = "" if point.promised is None else f"{point.promised:.10g}"
-        writer.writerow([f"{point.x:.10g}", f"{point.y:.10g}", promised, *(figures[name] for name in FIGURES)])
-    return out.getvalue()
+        rows.append([point.x, point.y, point.promised, *(figures[name] for name in others)])
+    return plain_csv([pays, measure.column, f"promised_{measure.field}", *others], rows)
+
+
+_COLUMNS = {"cost": "monthly_cost"}
+
+
+def drawing(found: Front, screen: Screen) -> list[str]:
+    """The front in characters: each plan by its number, in the table, over what it costs."""
+    if len(found.points) < 2:
+        return []
+    x, y = [p.x for p in found.points], [p.y for p in found.points]
+    write = amount if found.x == "cost" else short
+    marks = {name: (p.x, p.y) for name, p in zip(_NAMES, found.points, strict=False)}
+    labels = [(x[0], write(x[0])), (x[-1], write(x[-1]))]
+    lines = line_chart(x, y, width=screen.width, marks=marks, write=seconds, x_labels=labels)
+    return [f"{found.y} over {found.x}; plans 1 to 9, then a, b, ...", *lines]
+
+
+_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"

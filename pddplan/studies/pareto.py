@@ -26,18 +26,19 @@ class Measure:
     """Something a promise bounds: its field in Promises and how an outcome reports it."""
 
     field: str
-    unit: str
+    column: str
+    """Its name in files, with the unit."""
     of: Callable[[Outcome], float]
 
 
 MEASURES: Mapping[str, Measure] = {
-    "ttft-p50": Measure("ttft_p50_s", "s", lambda o: o.ttft.p50),
-    "ttft-p90": Measure("ttft_p90_s", "s", lambda o: o.ttft.p90),
-    "ttft-p99": Measure("ttft_p99_s", "s", lambda o: o.ttft.p99),
-    "tpot": Measure("tpot_s", "s", lambda o: o.tpot.p90 if o.tpot is not None else o.tpot_s),
-    "e2e-p50": Measure("e2e_p50_s", "s", lambda o: o.e2e.p50),
-    "e2e-p90": Measure("e2e_p90_s", "s", lambda o: o.e2e.p90),
-    "e2e-p99": Measure("e2e_p99_s", "s", lambda o: o.e2e.p99),
+    "ttft-p50": Measure("ttft_p50_s", "ttft_p50_s", lambda o: o.ttft.p50),
+    "ttft-p90": Measure("ttft_p90_s", "ttft_p90_s", lambda o: o.ttft.p90),
+    "ttft-p99": Measure("ttft_p99_s", "ttft_p99_s", lambda o: o.ttft.p99),
+    "tpot": Measure("tpot_s", "tpot_p90_s", lambda o: o.tpot.p90 if o.tpot is not None else o.tpot_s),
+    "e2e-p50": Measure("e2e_p50_s", "e2e_p50_s", lambda o: o.e2e.p50),
+    "e2e-p90": Measure("e2e_p90_s", "e2e_p90_s", lambda o: o.e2e.p90),
+    "e2e-p99": Measure("e2e_p99_s", "e2e_p99_s", lambda o: o.e2e.p99),
 }
 PRICES: Mapping[str, Callable[[Outcome], float]] = {
     "cost": lambda o: o.cost.monthly_total,
@@ -81,6 +82,9 @@ def front(
     The loosest promise is what the cheapest plan of all reaches (the other promises hold); the tightest is
     found by halving. Raises InputError for unknown axes, InfeasibleError when there is no plan at all.
     """
+    x, y = (name.strip().lower().replace("_", "-") for name in (x, y))
+    if x in MEASURES and y in PRICES:  # either may lie on either axis: the front is the same
+        x, y = y, x
     _check(x, y, points)
     sized = _Sized(problem_of(inputs), shapes_of(inputs), MEASURES[y], topology, limits)
     loosest = sized.at(None)

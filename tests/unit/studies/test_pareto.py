@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from pddplan.errors import InputError
 from pddplan.optimize import Limits
 from pddplan.questions import load_inputs
-from pddplan.report.front import front_csv, front_json, render
+from pddplan.report.front import drawing, front_csv, front_json, render
 from pddplan.report.text_table import Paint, Screen
 from pddplan.studies.pareto import front
 
@@ -29,7 +31,21 @@ def test_front_falls() -> None:
     assert all(f"{pool.chip} {pool.role} at {pool.site}" in text for pool in pools)
     assert found.points[-1].promised is None or "pddplan size, with --ttft-p99" in text
     assert len(front_json(found)["points"]) == len(found.points)
-    assert len(front_csv(found).splitlines()) == len(found.points) + 1
+    header, *rows = csv.reader(front_csv(found).splitlines())
+    assert header[:3] == ["monthly_cost", "ttft_p99_s", "promised_ttft_p99_s"]
+    assert len(set(header)) == len(header)
+    assert [float(row[0]) for row in rows] == pytest.approx([point.x for point in found.points])
+    drawn = "\n".join(drawing(found, Screen(width=80, paint=Paint(), ascii_only=False)))
+    assert all(str(number) in drawn for number in range(1, len(found.points) + 1))
+
+
+def test_either_axis_may_be_named_first() -> None:
+    asked = {"topology": "pd", "limits": LIMITS, "points": 2}
+    one, other = (
+        front(load_inputs("agentic-64k"), x=x, y=y, **asked) for x, y in (("chips", "tpot"), ("tpot", "chips"))
+    )
+    assert (one.x, one.y) == (other.x, other.y) == ("chips", "tpot")
+    assert [point.x for point in one.points] == [point.x for point in other.points]
 
 
 @pytest.mark.parametrize(("x", "y", "points"), [("money", "tpot", 4), ("cost", "ttft", 4), ("cost", "tpot", 1)])
