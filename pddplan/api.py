@@ -261,13 +261,12 @@ def _without_any_cache(
 ) -> Sizing:
     from pddplan import optimize
 
-    uncached = replace(sizing.inputs, workload=without_cache(sizing.inputs.workload))
     # plans made by hand may name their own topology
     allowed = sizing.topology if sizing.topology in optimize.TOPOLOGIES else "any"
     with clock("no cache"):
         try:
             cold = optimize.size(
-                problem_of(uncached),
+                question.under(without_cache(question.workload)),
                 topology=allowed,
                 objective=objective,
                 limits=replace(limits, max_nodes=COMPARISON_NODES, prove_shapes=False),

@@ -95,6 +95,10 @@ class DecodeWork:
     """E[p^3] / (2 E[p^2]): how much longer such a stop lasts, seen at random [s]."""
 
 
+_WHATEVER_THE_TRAFFIC = ("instance", "curve", "cap")
+"""What is remembered of instances by everything it depends on, whoever asks."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """One sizing question. Immutable; ``memo`` only remembers what pure functions said.
@@ -111,7 +115,13 @@ class Problem:
     settings: Settings = field(default_factory=Settings)
     memo: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
 
-    def _remembered(self, what: str, pool: Pool, compute: Callable[[], T], *more: object) -> T:
+    def under(self, workload: Workload) -> Problem:
+        """The same instances under other traffic; what does not depend on the requests stays remembered."""
+        same = workload.classes is self.workload.classes
+        memo = {key: said for key, said in self.memo.items() if same or key[0] in _WHATEVER_THE_TRAFFIC}
+        return replace(self, workload=workload, memo=memo)
+
+    def remembered(self, what: str, pool: Pool, compute: Callable[[], T], *more: object) -> T:
         """What a pure function of the pool's kind (and ``more``) says, computed once."""
         key = (what, *pool_kind(pool), *more)
         if key not in self.memo:
@@ -121,15 +131,15 @@ class Problem:
 
     def instance_of(self, pool: Pool) -> Instance:
         """The instance behind a pool, asked for once per kind."""
-        return self._remembered("instance", pool, lambda: self.instance(pool))
+        return self.remembered("instance", pool, lambda: self.instance(pool))
 
     def prefill_s(self, pool: Pool) -> Array:
         """Prefill time of each class on an idle instance of the pool [s]."""
-        return self._remembered("prefill", pool, lambda: self._per_class(self.instance_of(pool).prefill_time_s))
+        return self.remembered("prefill", pool, lambda: self._per_class(self.instance_of(pool).prefill_time_s))
 
     def prefill_stop_s(self, pool: Pool) -> Array:
         """Part of each class's prefill time that stops decoding on the same (aggregated) instance [s]."""
-        return self._remembered("stop", pool, lambda: self._per_class(self.instance_of(pool).prefill_stop_s))
+        return self.remembered("stop", pool, lambda: self._per_class(self.instance_of(pool).prefill_stop_s))
 
     def longest_mixed_step_s(self, pool: Pool, step_s: float) -> float:
         """Longest pass of an aggregated instance: a decode step that carries a chunk of somebody's prefill [s].
@@ -137,7 +147,7 @@ class Problem:
         A pass takes at least as long as the chunk alone, else the decode step and what the chunk adds to it
         (docs/queueing.md).
         """
-        alone, added = self._remembered("chunk", pool, lambda: self._longest_chunk_s(pool))
+        alone, added = self.remembered("chunk", pool, lambda: self._longest_chunk_s(pool))
         return max(alone, step_s + added)
 
     def _longest_chunk_s(self, pool: Pool) -> tuple[float, float]:
@@ -164,7 +174,7 @@ class Problem:
             step = self.instance_of(pool).decode_step_s(batch=np.ones_like(context), context_tokens=context)
             return np.asarray(step, dtype=float)
 
-        return self._remembered("single step", pool, compute)
+        return self.remembered("single step", pool, compute)
 
     def curve(self, pool: Pool, work: DecodeWork) -> StepCurve:
         """Step time of the pool's instance over all batches that its memory allows."""
@@ -176,7 +186,7 @@ class Problem:
             largest, _ = instance.max_batch(context_tokens=held)
             return step_curve(instance, context_tokens=context, largest_batch=max(largest, 1))
 
-        return self._remembered("curve", pool, compute, context, held)
+        return self.remembered("curve", pool, compute, context, held)
 
     def payload_bytes(self, pool: Pool, *, decode_cache: bool) -> Array:
         """KV that leaves a prefill pool per request: what the decode side misses, or all of it [bytes]."""
@@ -189,7 +199,7 @@ class Problem:
                 kv.increment_bytes(total_tokens=classes.input_tokens, missing_tokens=missing), dtype=float
             )
 
-        return self._remembered("payload", pool, compute, decode_cache)
+        return self.remembered("payload", pool, compute, decode_cache)
 
     def rdma_bytes_per_s(self, pool: Pool) -> float:
         """Rate at which one instance of the pool sends KV inside its site [bytes/s]."""

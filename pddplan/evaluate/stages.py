@@ -267,16 +267,20 @@ def decode_cap(problem: Problem, pool: Pool, work: DecodeWork) -> BatchCap:
     promised_s = problem.workload.promises.tpot_s if pool.tpot_s is None else pool.tpot_s
     if promised_s is not None and pool.role is Role.RELAY:
         promised_s *= RELAY_PACE
-    curve = problem.curve(pool, work)
-    if work.prefill_s > 0 and work.tokens_per_request > 0:
-        curve = replace(curve, token_s=curve.token_s + curve.batch * work.prefill_s / work.tokens_per_request)
-    return batch_cap(
-        problem.instance_of(pool),
-        curve,
-        context_tokens=work.memory_tokens,
-        tpot_limit_s=promised_s if pool.batch is None else None,
-        plan_batch=pool.batch,
-    )
+
+    def compute() -> BatchCap:
+        curve = problem.curve(pool, work)
+        if work.prefill_s > 0 and work.tokens_per_request > 0:
+            curve = replace(curve, token_s=curve.token_s + curve.batch * work.prefill_s / work.tokens_per_request)
+        return batch_cap(
+            problem.instance_of(pool),
+            curve,
+            context_tokens=work.memory_tokens,
+            tpot_limit_s=promised_s if pool.batch is None else None,
+            plan_batch=pool.batch,
+        )
+
+    return problem.remembered("cap", pool, compute, work, promised_s, pool.batch)
 
 
 def decode_state(

@@ -283,8 +283,12 @@ def every_shape(
     limits: Limits,
     score: float | None,
     time_limit_s: float,
+    apart: bool = False,
 ) -> EveryShape | None:
-    """The program over all these pools; None where it is too large to ask. ``score`` is that of a plan known."""
+    """The program over all these pools; None where it is too large to ask. ``score`` is that of a plan known.
+
+    Shapes of one size are one kind at first; ``apart`` tells them apart from the start.
+    """
     ways = ways_of(problem.sites, topology, pools)
     if too_large(problem, pools, ways, time_limit_s=min(time_limit_s, MOST_FLOWS / FLOWS_PER_SECOND)):
         return None
@@ -303,7 +307,8 @@ def every_shape(
         return points
 
     given = replace(given, most=_most(given, full, spend=spend))
-    return EveryShape(given, look, objective, highest, 0.1 * limits.gap, kinds_of(pools, given.cost))
+    kinds = tuple((pool.id,) for pool in pools) if apart else kinds_of(pools, given.cost)
+    return EveryShape(given, look, objective, highest, 0.1 * limits.gap, kinds)
 
 
 def _most(given: Candidates, full: Mapping[str, float], *, spend: float | None) -> dict[str, int]:

@@ -74,15 +74,16 @@ def second_site(plan: Outcome, alone: Outcome | None) -> str:
 
 
 def unproven_baseline(sizing: Sizing) -> str:
-    """How far the aggregated baseline can be trusted to be the cheapest; "" where it was proven, or is not there."""
+    """How far the aggregated baseline can be trusted to be the cheapest; "" where it is the plan, or is not there."""
     base = sizing.baseline
-    if base is None or base is sizing.outcome or base.solver is not None:
+    if base is None or base is sizing.outcome:
         return ""
-    return (
-        "the aggregated baseline is the cheapest fleet of one kind of instances, or one of mixed kinds where such a "
-        "fleet might cost less than the plan; it is not proven to be the cheapest: the same question to pddplan bcr "
-        "compare looks longer"
+    text = (
+        "the aggregated baseline is the cheapest fleet of one kind of instances or of mixed kinds that a short search"
     )
+    gap = base.solver.gap_over_all if base.solver is not None else None
+    text += " found" if gap is None or gap < SAME else f" found; up to {percent(gap)} cheaper is not ruled out"
+    return f"{text}: the same question to pddplan bcr compare looks longer"
 
 
 def promises_made(sizing: Sizing) -> bool:
