@@ -157,6 +157,19 @@ def size_inputs(
         sizing = compared(
             inputs, outcome, topology=topology, objective=goal, limits=bounds, clock=clock, problem=problem
         )
+        if _is_beaten(sizing):  # by a plan that this topology allows too: the search goes on from there
+            assert sizing.baseline is not None
+            with clock("optimise"):
+                outcome = optimize.find(
+                    problem,
+                    topology=topology,
+                    objective=goal,
+                    limits=own,
+                    shapes=shapes,
+                    nearness=nearness,
+                    known=sizing.baseline.plan,
+                ).outcome
+            sizing = replace(sizing, outcome=outcome)
     else:
         sizing = Sizing(
             inputs=inputs, topology=topology, outcome=outcome, objective=goal, limits=bounds, timings_s=clock.spent_s
@@ -164,6 +177,20 @@ def size_inputs(
     if nearness is None or nearness.plan is None:
         return sizing
     return replace(sizing, moves=optimize.moves(nearness.plan, outcome.plan))
+
+
+def _is_beaten(sizing: Sizing) -> bool:
+    """Whether the aggregated baseline is cheaper than a plan of a topology that allows it as well."""
+    from pddplan.domain.plan import Role
+    from pddplan.optimize.topologies import find_topology
+
+    base, plan = sizing.baseline, sizing.outcome
+    return (
+        base is not None
+        and Role.AGGREGATED in find_topology(sizing.topology).roles
+        and base.cost.monthly_total < plan.cost.monthly_total
+        and base.goodput_rps >= plan.goodput_rps
+    )
 
 
 def _peak_remark(workload: Workload, rate_rps: float) -> list[str]:

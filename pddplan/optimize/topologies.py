@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pddplan.domain.plan import Path, PathKind, Pool, Role, Shape
+from pddplan.domain.plan import Path, PathKind, Plan, Pool, Role, Shape
 from pddplan.domain.sites import Sites
 from pddplan.domain.workload import Promises
 from pddplan.errors import InputError, Problem, did_you_mean
@@ -109,6 +109,16 @@ def _paced(pool: Pool, tpot_s: float | None) -> Pool:
 def candidate_paths(sites: Sites, topology: Topology, pools: Sequence[Pool]) -> tuple[Path, ...]:
     """Every path of this topology through the given pools and the lines between their sites."""
     return tuple(path for name in _parts(topology) for path in _paths_of(name, sites, pools))
+
+
+def paths_outside(sites: Sites, topology: Topology, plan: Plan) -> list[Path]:
+    """Paths of a plan that a topology does not allow, whatever they are called."""
+    allowed = {_way(path) for path in candidate_paths(sites, topology, plan.pools)}
+    return [path for path in plan.paths if _way(path) not in allowed]
+
+
+def _way(path: Path) -> tuple[object, ...]:
+    return (path.kind, path.prefill, path.relay, path.decode, path.line, path.decode_cache)
 
 
 def ways_of(sites: Sites, topology: Topology, pools: Sequence[Pool]) -> dict[str, list[tuple[str, str | None]]]:

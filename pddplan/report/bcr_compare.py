@@ -13,6 +13,7 @@ from pddplan.economics.attribution import TokenCost
 from pddplan.report.bcr_parts import bullets, joined, price_text, title
 from pddplan.report.csv_costs import safe_text
 from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, seconds, short
+from pddplan.report.proof import closeness
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.report.verdict import fleet_words
 from pddplan.studies.break_evens import BreakEvens
@@ -75,6 +76,7 @@ def _table(found: BcrComparison, screen: Screen) -> list[str]:
         Column("req/s", right=True, importance=0),
         Column("BCR", right=True, importance=0),
         Column("to base", right=True, importance=0),
+        Column("proof", right=True, importance=1),
         Column("TTFT P50", right=True, importance=2),
         Column("P90", right=True, importance=1),
         Column("P99", right=True, importance=1),
@@ -90,10 +92,11 @@ def _table(found: BcrComparison, screen: Screen) -> list[str]:
     shown = table(columns, rows, width=screen.width, paint=screen.paint)
     per_token = {"missed/M": "missed input", "cached/M": "cached input", "out/M": "output"}
     named = [words for name, words in per_token.items() if name in shown[0]]
-    if not named:
-        return [*title("SIDE BY SIDE", screen), *shown]
-    key = f"/M: {found.currency} per million tokens of {', '.join(named)}"
-    return [*title("SIDE BY SIDE", screen), *shown, *bullets([key], screen, dim=True, indent="")]
+    keys = ["proof: proven best, or how much better another plan of that topology could be; open = no such bound"]
+    keys = keys if any(entry.outcome is not None and entry.outcome.solver for entry in found.entries) else []
+    if named:
+        keys.append(f"/M: {found.currency} per million tokens of {', '.join(named)}")
+    return [*title("SIDE BY SIDE", screen), *shown, *bullets(keys, screen, dim=True, indent="")]
 
 
 def _row(entry: Entry, found: BcrComparison) -> list[str]:
@@ -107,6 +110,7 @@ def _row(entry: Entry, found: BcrComparison) -> list[str]:
         short(outcome.goodput_rps if outcome.keeps_promises else outcome.plan.rate_rps),
         short(outcome.bcr),
         "base" if entry.name == found.baseline else percent(entry.bcr_gain, signed=True),
+        closeness(outcome.solver) if outcome.solver is not None else "-",
         seconds(outcome.ttft.p50),
         seconds(outcome.ttft.p90),
         seconds(outcome.ttft.p99),
@@ -288,7 +292,9 @@ def _token_cost(tokens: TokenCost | None) -> dict[str, float | None] | None:
 
 def _solver(outcome: Outcome) -> dict[str, Any] | None:
     solver = outcome.solver
-    return None if solver is None else {"name": solver.name, "status": solver.status, "gap": solver.gap}
+    if solver is None:
+        return None
+    return {"name": solver.name, "status": solver.status, "gap": solver.gap, "gap_over_all": solver.gap_over_all}
 
 
 COLUMNS = (

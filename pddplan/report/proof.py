@@ -9,6 +9,8 @@ TIME_LIMIT = "time limit"
 """Status of a search that was cut short."""
 NOTHING = 1e-9
 """Gaps below this are rounding."""
+SMALL = 1e-3
+"""Gaps up to this are called none in tables."""
 AS_GOOD_AS_NONE = 1.0
 """A plan of which no more is said than that another could be twice as good is not called proven at all."""
 
@@ -36,6 +38,15 @@ def proof(solver: SolverReport) -> str:
     if over_all is None or over_all >= AS_GOOD_AS_NONE:
         return f"{searched}; not proven for the others"
     return f"{searched}; no plan of any shapes can be more than {percent(over_all)} better"
+
+
+def closeness(solver: SolverReport) -> str:
+    """The same in a word or two: proven best, how much better another plan of any shapes could be, or no such bound."""
+    alone = solver.shapes_possible == 0 or solver.shapes_searched == solver.shapes_possible
+    gap = solver.gap if alone else solver.gap_over_all
+    if gap is None or gap >= AS_GOOD_AS_NONE:
+        return "open"
+    return "proven" if gap <= SMALL else f"to {percent(gap)}"
 
 
 def _claim(gap: float, best: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pddplan import api
 from pddplan.domain.outcome import Outcome
@@ -15,6 +16,10 @@ from pddplan.errors import InfeasibleError, InputError, Problem, SolverError, di
 from pddplan.evaluate.problem import Problem as Question
 from pddplan.optimize import TOPOLOGIES, Limits, Objective
 from pddplan.optimize import size as optimum
+from pddplan.optimize.rounds import PARTS
+from pddplan.optimize.search import BEST_FOUND
+from pddplan.optimize.settle import UNPROVEN, better, value_of
+from pddplan.optimize.topologies import Shapes, find_topology, paths_outside
 from pddplan.sizing import Inputs
 from pddplan.studies.break_evens import BreakEvens, break_evens
 from pddplan.studies.fleet import Fleet, fleet_outcome
@@ -83,6 +88,8 @@ def compare_topologies(
 ) -> BcrComparison:
     """Size every topology for the same question, evaluate the fixed plans on it, and set them against the baseline.
 
+    A topology is never dearer than another one whose plan it allows as well.
+
     Raises:  InputError for an unknown topology, or a baseline that is not among the contenders.
     """
     plans = dict(fixed or {})
@@ -90,15 +97,14 @@ def compare_topologies(
     _check_names(names, [*plans, *(fleet.name for fleet in fleets)], baseline)
     question, shapes = api.problem_of(inputs), api.shapes_of(inputs)
     goal = objective or Objective(kind="cost", rate_rps=inputs.workload.arrival.rate_rps)
+    optima = _optima(question, names, objective=goal, limits=limits or Limits(), shapes=shapes)
     entries = []
     for name in names:
-        try:
-            outcome = optimum(
-                question, topology=name, objective=goal, limits=limits or Limits(), shapes=shapes, relax=False
-            )
-            entries.append(_entry(name, question, outcome, fixed=False, price=price))
-        except (InfeasibleError, SolverError) as error:
-            entries.append(Entry(name, fixed=False, outcome=None, why_not=error.what))
+        found = optima[name]
+        if isinstance(found, str):
+            entries.append(Entry(name, fixed=False, outcome=None, why_not=found))
+        else:
+            entries.append(_entry(name, question, found, fixed=False, price=price))
     for fleet in fleets:
         try:
             outcome = fleet_outcome(inputs, fleet, limits=limits or Limits())
@@ -113,7 +119,7 @@ def compare_topologies(
         )
     base = next((entry for entry in entries if entry.name == baseline), None)
     entries = [_against(entry, base) for entry in entries]
-    found = BcrComparison(
+    compared = BcrComparison(
         inputs.workload.name,
         inputs.sites.finance.currency,
         baseline,
@@ -122,10 +128,54 @@ def compare_topologies(
         price=price,
         price_assumed=price_assumed,
     )
-    rival, base_outcome = _rivals(found)
+    rival, base_outcome = _rivals(compared)
     if rival is None or base_outcome is None:
-        return found
-    return replace(found, break_evens=break_evens(inputs, question, best=rival, base=base_outcome))
+        return compared
+    return replace(compared, break_evens=break_evens(inputs, question, best=rival, base=base_outcome))
+
+
+def _optima(
+    question: Question, names: Sequence[str], *, objective: Objective, limits: Limits, shapes: Shapes
+) -> dict[str, Outcome | str]:
+    """The best plan of each topology, or why there is none; never worse than one of another that it allows too."""
+    optima: dict[str, Outcome | str] = {}
+    for name in (topology for topology in TOPOLOGIES if topology in names):  # from narrow ones to wide ones
+        rivals = [own for own in optima.values() if not isinstance(own, str) and _allows(question, name, own)]
+        rival = max(rivals, key=lambda own: value_of(own, objective), default=None)
+        searched = all(part in optima for part in PARTS.get(name, ()))  # what the search would start from otherwise
+        asked = partial(
+            optimum, question, topology=name, objective=objective, limits=limits, shapes=shapes, relax=False
+        )
+        own: Outcome | None = None
+        try:
+            own = asked(known=rival.plan if rival is not None and searched else None)
+            if rival is not None and not searched and better(rival, own, objective):
+                own = asked(known=rival.plan)
+        except (InfeasibleError, SolverError) as error:
+            if rival is None:
+                optima[name] = error.what
+                continue
+        optima[name] = _better_of(rival, own, name, objective=objective)
+    return optima
+
+
+def _better_of(rival: Outcome | None, own: Outcome | None, topology: str, *, objective: Objective) -> Outcome:
+    """What a topology found itself, or a plan of another one that it allows, with what is proven of it here."""
+    if own is not None and (rival is None or not better(rival, own, objective)):
+        return own
+    assert rival is not None
+    taken = replace(rival, plan=replace(rival.plan, topology=topology))
+    if rival.solver is None:
+        return taken
+    gap, value = UNPROVEN, value_of(rival, objective)
+    if own is not None and own.solver is not None and value:
+        bound = value_of(own, objective) + own.solver.gap * abs(value_of(own, objective))
+        gap = max((bound - value) / abs(value), 0.0)
+    return replace(taken, solver=replace(rival.solver, status=BEST_FOUND, gap=gap, gap_over_all=None))
+
+
+def _allows(question: Question, topology: str, outcome: Outcome) -> bool:
+    return not paths_outside(question.sites, find_topology(topology), outcome.plan)
 
 
 def _rivals(found: BcrComparison) -> tuple[Outcome | None, Outcome | None]:

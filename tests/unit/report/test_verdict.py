@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pddplan.domain.outcome import Violation
+from pddplan.domain.outcome import SolverReport, Violation
 from pddplan.report.terminal import render
 from pddplan.report.verdict import fleet_words, shown_plans, unproven_baseline, whole_instances
 from tests import samples
@@ -27,13 +27,18 @@ def test_plans_shown_side_by_side_are_different_ones() -> None:
     assert "aggregated baseline" not in [name for name, _ in shown_plans(replace(sizing, baseline=sizing.outcome))]
 
 
-def test_a_baseline_without_a_proof_is_said_to_have_none() -> None:
+def test_how_far_a_baseline_was_searched_for_is_said() -> None:
     sizing = samples.sizing()
     assert sizing.baseline is not None
-    assert unproven_baseline(sizing) == unproven_baseline(replace(sizing, baseline=None)) == ""
-    quick = replace(sizing, baseline=replace(sizing.baseline, solver=None))
-    assert "not proven to be the cheapest" in unproven_baseline(quick)
-    assert "not proven to be the cheapest" in " ".join(render(quick, width=200).split())
+    assert unproven_baseline(replace(sizing, baseline=sizing.outcome)) == ""
+    assert unproven_baseline(replace(sizing, baseline=None)) == ""
+    quick = SolverReport("HiGHS", "best found", 0.04, 0.1, gap_over_all=0.04)
+    open_gap = replace(sizing, baseline=replace(sizing.baseline, solver=quick))
+    assert "up to 4 % cheaper is not ruled out" in unproven_baseline(open_gap)
+    assert "up to 4 % cheaper is not ruled out" in " ".join(render(open_gap, width=200).split())
+    close = replace(sizing.baseline, solver=replace(quick, gap_over_all=0.0))
+    assert "not ruled out" not in unproven_baseline(replace(sizing, baseline=close))
+    assert "a short search found" in unproven_baseline(replace(sizing, baseline=close))
 
 
 def test_a_broken_plan_has_no_whole_replicas_to_blame() -> None:
