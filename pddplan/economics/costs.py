@@ -45,6 +45,8 @@ ROLE_LINE = "line"
 ROLE_SITE = "site"
 ROLE_IDLE = "idle"
 """Chips of a given fleet that a plan leaves unused."""
+ROUNDING = 1e-12
+"""Of the sum of all items: what is left below it, where credit takes off all that is paid, is not money."""
 
 
 def plan_cost(plan: Plan, sites: Sites, chips: Mapping[str, Chip]) -> Cost:
@@ -92,6 +94,8 @@ def plan_cost(plan: Plan, sites: Sites, chips: Mapping[str, Chip]) -> Cost:
     total = math.fsum(item.monthly_cost for item in items)
     if not math.isfinite(total):
         raise DomainError("monthly cost", "must be a finite sum; check the prices", total)
+    if abs(total) <= ROUNDING * math.fsum(abs(item.monthly_cost) for item in items):
+        total = 0.0
     return Cost(currency=currency, monthly_total=total, items=tuple(items))
 
 

@@ -75,11 +75,13 @@ def chip_power_w(chip: Chip, site: Site, *, finance: Finance, spread: bool = Tru
     References:  definition; barroso2018
     """
     if chip.tdp_w is None:
+        limited = site.power_limit_kw is not None
+        wanted = f"held against the power limit of site {site.id}" if limited else "priced"
+        otherwise = "take power_limit_kw away" if limited else "set finance.power_price_per_kwh: 0 (part of the rent)"
         raise InputError(
             Problem(
-                what=f"chip {chip.id!r} has no TDP, so its power cannot be priced",
-                fix=f"add tdp_w to the profile of {chip.id}, or set finance.power_price_per_kwh: 0 "
-                "(power is part of the rent)",
+                what=f"chip {chip.id!r} has no TDP, so its power cannot be {wanted}",
+                fix=f"add tdp_w to the profile of {chip.id}, or {otherwise}",
                 where=f"chip {chip.id}: tdp_w",
             )
         )

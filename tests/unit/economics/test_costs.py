@@ -156,6 +156,21 @@ def test_owned_chips_are_free_up_to_their_number() -> None:
     assert all_owned.monthly_total == pytest.approx(0, abs=1e-6)
 
 
+@given(
+    parts=st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    price=st.floats(0.01, 50),
+    hours=st.floats(600, 750),
+)
+def test_a_fleet_that_is_owned_costs_nothing_at_all(parts: list[int], price: float, hours: float) -> None:
+    """Pools are billed one by one and the credit in one sum: what rounding leaves between them is not money."""
+    have = SiteChip("h100", owned_chips=8 * sum(parts), price_per_chip_hour=price)
+    owned = sites(Finance(hours_per_month=hours), site_chip=have)
+    pools = [pool(f"P{i}", instances=count) for i, count in enumerate(parts)]
+    cost = plan_cost(plan(*pools), owned, CHIPS)
+    assert cost.monthly_total == 0
+    assert bcr(1.0, cost) == math.inf
+
+
 def test_owned_chips_need_no_price() -> None:
     nameless = {"h100": replace(chip(), price=None)}
     owned = sites(site_chip=SiteChip("h100", owned_chips=16))

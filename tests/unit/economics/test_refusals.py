@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pddplan.domain.outcome import Cost
-from pddplan.domain.sites import Finance, SiteChip
+from pddplan.domain.sites import Finance, Site, SiteChip
 from pddplan.domain.workload import RequestClasses
 from pddplan.economics.attribution import token_cost
 from pddplan.economics.bathtub import BathtubCurve
@@ -22,7 +22,7 @@ from pddplan.economics.growth import UnitTerms, phase_units
 from pddplan.economics.purchase import reserve_base
 from pddplan.economics.revenue import TokenVolume, seconds_per_month
 from pddplan.economics.uncertainty import Factor, quasi_random_values
-from pddplan.economics.unit_costs import chip_price_per_hour, chip_unit_costs
+from pddplan.economics.unit_costs import chip_power_w, chip_price_per_hour, chip_unit_costs
 from pddplan.errors import InputError
 from tests.unit.economics.test_costs import chip, plan, pool, sites
 
@@ -51,6 +51,10 @@ def power(**numbers: float) -> Any:
         (lambda: quasi_random_values([Factor("x", 0, 1, 2)], 0, seed=1), "at least 1"),
         (lambda: chip_price_per_hour(chip(), None, finance=Finance(price_position=1.5)), "price_position"),
         (lambda: chip_unit_costs(power(), "A", chip=chip(tdp_w=None)), "chip 'h100' has no TDP"),
+        (
+            lambda: chip_power_w(chip(tdp_w=None), Site("A", {}, power_limit_kw=9.0), finance=Finance()),
+            "take power_limit_kw",
+        ),
         (
             lambda: chip_unit_costs(sites(site_chip=SiteChip("h100", acquisition="purchase")), "A", chip=chip()),
             "no purchase price",
