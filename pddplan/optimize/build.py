@@ -263,7 +263,7 @@ def _with_pools(points: Points, *, limits: Limits) -> ProgramData:
         )
         need = INSTANCES_BEYOND_NEED * most * data.max_rate_rps / limits.max_utilization
         inventory = data.chip_limits.get((pool.site, pool.chip))
-        largest = min(math.ceil(need) + 4, LARGEST_POOL)
+        largest = math.ceil(min(need, LARGEST_POOL - 4)) + 4
         if inventory is not None:
             largest = min(largest, inventory // pool.shape.chips - limits.redundant_instances)
         site = problem.sites.sites[pool.site]

@@ -10,6 +10,7 @@ left out from then on.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -35,8 +36,8 @@ from pddplan.optimize.levels import Levels, LineLevel
 from pddplan.optimize.mix import first_mix, pools_of
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
-from pddplan.optimize.question_limits import rate_range
-from pddplan.optimize.solver import SolveStatus, solve
+from pddplan.optimize.question_limits import instance_cost, rate_range
+from pddplan.optimize.solver import Solved, SolveStatus, solve
 from pddplan.optimize.topologies import Shapes, Topology, candidate_paths, ways_of
 from pddplan.units import KILO
 
@@ -48,6 +49,9 @@ MOST_FLOWS = 6_000
 USED = 1e-6
 SLIGHTLY = 1e-6
 """A plan counts as better from this fraction on."""
+DINKELBACH_STEPS = 8
+CLOSE_TO_NOTHING = 0.1
+"""Of the gap that a program is solved to: so close R - price x cost is to nothing in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class EveryShape:
     rate_rps: float
     relative_gap: float
     kinds: tuple[Kind, ...]
+    lowest_rate_rps: float = 0.0
+    """Where the rate is free (best ratio)."""
     built: FlowProgram = field(init=False)
     _learning: Learning | None = None
     _known: set[str] = field(default_factory=set)
@@ -88,6 +94,10 @@ class EveryShape:
         return self.objective.kind == "rps"
 
     @property
+    def _ratio(self) -> bool:
+        return is_ratio(self.objective)
+
+    @property
     def learning(self) -> Learning:
         """What waiting costs: worked out when the plain program is not enough."""
         if self._learning is None:
@@ -99,10 +109,12 @@ class EveryShape:
         self.built = formulate_flows(
             as_kinds(self.given, self.kinds),
             rate_rps=self.rate_rps,
-            most_requests=self._most_requests,
+            most_requests=self._most_requests or self._ratio,
             budget=self.objective.budget_per_month,
             whole=True,
         )
+        if self._ratio:
+            self.built.rate.lowBound = self.lowest_rate_rps
         for searched in self._searched:
             self._without(searched)
         for name in sorted(self._known):
@@ -115,16 +127,63 @@ class EveryShape:
 
         Without pools no other plan is better than the one known, or time ran out before one was seen.
         """
+        if self._ratio:
+            return self._best_ratio(time_limit_s=time_limit_s)
         solved = solve(self.built.program, time_limit_s=time_limit_s, gap=self.relative_gap)
         if not solved.has_plan:
             if solved.status is SolveStatus.INFEASIBLE:
                 return Bound(self._known_score, frozenset())
             score = solved.bound if self._most_requests else -solved.bound * KILO  # all that the time was enough for
             return Bound(score, frozenset()) if math.isfinite(score) else None
+        return self._bound(solved, solved.bound if self._most_requests else -solved.bound * KILO)
+
+    def _bound(self, solved: Solved, score: float) -> Bound:
         used = {first for first, opened in self.built.open.items() if solved.values[opened.name] > USED}
         pools = frozenset(pool_id for kind in self.kinds if kind[0] in used for pool_id in kind)
         lines = frozenset(o for o, taken in self.built.taken.items() if solved.values[taken.name] > USED)
-        return Bound(solved.bound if self._most_requests else -solved.bound * KILO, pools, lines)
+        return Bound(score, pools, lines)
+
+    def _best_ratio(self, *, time_limit_s: float) -> Bound | None:
+        """Dinkelbach: raise the price of money until the best of R - price x cost is nothing.
+
+        A bound b of that best says R / cost <= price + b / cost of every plan, and none costs less than the cheapest.
+        """
+        import pulp
+
+        built, deadline = self.built, time.perf_counter() + time_limit_s
+        price, found = max(self._known_score, 0.0), None
+        close = CLOSE_TO_NOTHING * self.relative_gap * self.rate_rps
+        for _ in range(DINKELBACH_STEPS):
+            spent = [(variable, -price * each) for variable, each in built.spent]
+            built.program.setObjective(pulp.LpAffineExpression([(built.rate, 1.0), *spent]))
+            left_s = deadline - time.perf_counter()
+            solved = solve(built.program, time_limit_s=left_s, gap=0.0, absolute_gap=close)
+            if solved.status is SolveStatus.INFEASIBLE:
+                return Bound(self._known_score, frozenset())
+            beyond = max(solved.bound, 0.0)
+            if not math.isfinite(beyond) or (beyond > 0 and self._least_spent <= 0):
+                return found
+            score = price + (beyond / self._least_spent if beyond > 0 else 0.0)
+            score = score if found is None else min(score, found.score)
+            if not solved.has_plan:
+                return Bound(score, frozenset()) if found is None else replace(found, score=score)
+            found = self._bound(solved, score)
+            cost = sum(solved.values[variable.name] * each for variable, each in built.spent)
+            if solved.objective <= close or cost <= 0 or left_s <= 0:
+                break
+            price = solved.values[built.rate.name] / cost
+        return found
+
+    @property
+    def _least_spent(self) -> float:
+        """Thousands that the cheapest fleet of any plan costs: an instance of all roles, or one of each."""
+        cheapest = dict.fromkeys(Role, math.inf)
+        for pool in self.given.pools:
+            cheapest[pool.role] = min(cheapest[pool.role], self.given.cost[pool.id])
+        apart = cheapest[Role.PREFILL] + min(cheapest[Role.DECODE], cheapest[Role.RELAY])
+        fleet = min(cheapest[Role.AGGREGATED], apart) * (1 + self.given.redundant_instances)
+        credit = sum(kind.count * kind.credit_per_chip for kind in self.given.owned)
+        return max(fleet - credit, 0.0) / KILO
 
     def only_better_than(self, score: float) -> None:
         """Ask for plans better than one known alone: where there are none, that is proven sooner."""
@@ -133,7 +192,10 @@ class EveryShape:
         program, row = self.built.program, "better_than_known"
         program.constraints.pop(row, None)
         better = score + SLIGHTLY * abs(score)
-        if self._most_requests:
+        if self._ratio:
+            spent = [(variable, -better * each) for variable, each in self.built.spent]
+            program += pulp.LpAffineExpression([(self.built.rate, 1.0), *spent]) >= 0, row
+        elif self._most_requests:
             program += self.built.rate >= min(better, float(self.built.rate.upBound)), row
         else:
             program += pulp.LpAffineExpression(self.built.spent) <= -better / KILO, row
@@ -290,11 +352,21 @@ def every_shape(
     Shapes of one size are one kind at first; ``apart`` tells them apart from the start.
     """
     ways = ways_of(problem.sites, topology, pools)
-    if too_large(problem, pools, ways, time_limit_s=min(time_limit_s, MOST_FLOWS / FLOWS_PER_SECOND)):
+    alike = kinds_of(pools, {pool.id: instance_cost(problem, pool) for pool in pools})
+    kinds = tuple((pool.id,) for pool in pools) if apart else alike
+    first = {kind[0] for kind in kinds}
+    few = [pool for pool in pools if pool.id in first]
+    own_ways = {pool_id: targets for pool_id, targets in ways.items() if pool_id in first}
+    if too_large(problem, few, own_ways, time_limit_s=min(time_limit_s, MOST_FLOWS / FLOWS_PER_SECOND)):
         return None
-    _, highest = rate_range(problem, pools, objective=objective, limits=limits)
-    spend = objective.budget_per_month if objective.kind == "rps" else -score if score is not None else None
-
+    lowest, highest = rate_range(problem, pools, objective=objective, limits=limits)
+    spend = objective.budget_per_month
+    if is_ratio(objective):
+        if score is None or not 0 < score < math.inf:
+            return None  # the price of money starts at the ratio of a plan
+        spend = min(highest / score * KILO, math.inf if spend is None else spend)
+    elif objective.kind != "rps":
+        spend = -score if score is not None else None
     given = candidates_at(problem, pools, ways, topology=topology, limits=limits)
     weight = problem.workload.classes.weight
     full = {pool.id: highest * float(weight @ given.work[pool.id]) for pool in pools}
@@ -307,8 +379,12 @@ def every_shape(
         return points
 
     given = replace(given, most=_most(given, full, spend=spend))
-    kinds = tuple((pool.id,) for pool in pools) if apart else kinds_of(pools, given.cost)
-    return EveryShape(given, look, objective, highest, 0.1 * limits.gap, kinds)
+    return EveryShape(given, look, objective, highest, 0.1 * limits.gap, kinds, lowest)
+
+
+def is_ratio(objective: Objective) -> bool:
+    """The best ratio is asked for at any rate; at a given one it is the least cost."""
+    return objective.kind == "bcr" and objective.rate_rps is None
 
 
 def _most(given: Candidates, full: Mapping[str, float], *, spend: float | None) -> dict[str, int]:

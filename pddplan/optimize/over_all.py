@@ -17,6 +17,7 @@ from pddplan.optimize.settle import (
     NONE_FOUND,
     Found,
     NothingFound,
+    better,
     interrupted,
     search_objective,
     value_of,
@@ -26,11 +27,15 @@ SHARE_FOR_SHAPES = 0.4
 """Of the time left, what the program over all shapes may take at a time."""
 SHARE_FOR_CHECK = 0.2
 """Of the time left, what one look into a set of shapes may take."""
+SHARE_TO_GO_ON = 0.5
+"""Of the time left, what is kept for the first search to go on where it was ended early."""
 MOST_LOOKS = 200
 NODES_PER_LOOK = 10
 """A search limited to so many cells looks at one in this many sets of shapes."""
 NODES_PER_CHECK = 20
 """Cells that show, nearly always, that a set of few shapes has no better plan; else it is searched in earnest."""
+NODES_PER_SET = 100
+"""Cells of that search."""
 PATIENT_LOOKS = 60
 """From then on the acceptable gap is enough."""
 
@@ -45,6 +50,8 @@ def over_all_shapes(
     """
     over_all = _OverAll(question, points, cut_short=nodes is not None and nodes < question.limits.max_nodes)
     over_all.add(points, found)
+    if isinstance(found, Found) and _is_free(found, question.objective):
+        return over_all.for_nothing(found)
     if question.limits.prove_shapes and not is_interrupted(found) and (over_all.others or over_all.is_open(found)):
         found = over_all.ask(found)
     if isinstance(found, NothingFound):
@@ -61,6 +68,24 @@ class _SearchedSet:
     reached: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a short search of a set of shapes saw."""
+
+    score: float | None
+    """None: no plan of the set is better than the one known; else what none of its plans exceeds."""
+    candidate: frozenset[str] | None = None
+    """Shapes of a plan that is better under the mix assumed."""
+
+
+class _Probe(Search):
+    """A search that is only asked whether there is anything."""
+
+    def open_score(self) -> float:
+        """Score that nothing in the cells left open exceeds."""
+        return max([self._lost_bound, *(-key for key, _, _ in self._open)])
+
+
 @dataclass(slots=True, eq=False)
 class _OverAll:
     """What is known of plans of any shapes: the bound of the program, and what sets of shapes were searched."""
@@ -74,6 +99,8 @@ class _OverAll:
     """The first set was left out of the program: its own search speaks for it."""
     sets: list[_SearchedSet] = field(default_factory=list)
     looked_at: set[str] = field(default_factory=set)
+    tried: set[frozenset[str]] = field(default_factory=set)
+    """Shapes of candidates that were searched under their own mix."""
 
     @property
     def others(self) -> bool:
@@ -111,6 +138,9 @@ class _OverAll:
         if not self.is_open(found):
             every.leave_out(self.sets[0].pools)
             self.left_out = True
+        kept_s = LEAST_TIME_S
+        if self.cut_short and self.is_open(found):
+            kept_s = max(kept_s, SHARE_TO_GO_ON * question.left_s())
         looks = 1 + min(MOST_LOOKS, max(limits.max_nodes // NODES_PER_LOOK, 1))  # the first is at the plain program
         for look in range(looks):
             if isinstance(found, Found):
@@ -123,7 +153,7 @@ class _OverAll:
             ahead = _ahead(found, self.outside, self._objective)
             enough = limits.gap if look < PATIENT_LOOKS else self._close
             closed = ahead is not None and ahead <= enough
-            if closed or not bound.pools or question.left_s() < LEAST_TIME_S:
+            if closed or not bound.pools or question.left_s() < kept_s:
                 break
             if every.tighten(bound):
                 continue
@@ -137,30 +167,77 @@ class _OverAll:
 
     def _look_into(self, every: EveryShape, bound: Bound, found: Found | NothingFound) -> Found | NothingFound | None:
         """See whether the shapes of a solution hold a better plan; None where that cannot be asked."""
-        question = self.question
-        if isinstance(found, Found):
-            value = value_of(found.outcome, self._objective)
-            better = _better_in(question, bound.pools, value)
-            if better is False:
-                self.looked_at |= bound.pools
-                every.leave_out(bound.pools)
-                return found
-            if better is None and every.divide(bound):
-                return found
-        elif every.divide(bound):
+        if isinstance(found, NothingFound) or search_objective(self._objective) == "bcr":
+            return found if every.divide(bound) else self._search(every, bound, found)
+        seen = self._probe(bound.pools, found, nodes=NODES_PER_CHECK)
+        if seen is None:
+            return None
+        if seen.candidate is not None:
+            own = self._search_candidate(seen.candidate, found)
+            if own is not None:
+                return own
+        if seen.score is not None and every.divide(bound):
             return found
+        if seen.score is not None and seen.candidate is None:
+            seen = self._probe(bound.pools, found, nodes=NODES_PER_SET) or seen
+        if seen.score is not None:  # of these alone no more can be said than this
+            reached = value_of(found.outcome, self._objective)
+            self.sets.append(_SearchedSet(bound.pools, min(seen.score, bound.score), reached))
+        self.looked_at |= bound.pools
+        every.leave_out(bound.pools)
+        return found
+
+    def _search(self, every: EveryShape, bound: Bound, found: Found | NothingFound) -> Found | NothingFound | None:
+        """Search the shapes of a solution, and those of the plan known beside them."""
         mine = {pool.id for pool in found.outcome.plan.pools} if isinstance(found, Found) else set()
-        wider = question.points(only=bound.pools | mine)
+        wider = self.question.points(only=bound.pools | mine)
         if wider is None or math.isfinite(wider.bound):
             return None
-        latest = question.best(wider, found if isinstance(found, Found) else None)
+        latest = self.question.best(wider, found if isinstance(found, Found) else None, nodes=NODES_PER_SET)
         self.add(wider, latest)
         every.leave_out(bound.pools | mine)
         return latest
 
-    def _score(self) -> float:
-        """What no plan of the sets searched exceeds."""
-        return max(own.score for own in self.sets)
+    def _search_candidate(self, pools: frozenset[str], found: Found) -> Found | None:
+        """Search the shapes of what looks like a better plan, under its own mix; None where it is none after all."""
+        if pools in self.tried:
+            return None
+        self.tried.add(pools)
+        points = self.question.points(only=pools)
+        if points is None:
+            return None
+        latest = self.question.best(points, found, nodes=NODES_PER_SET)
+        ahead = isinstance(latest, Found) and better(latest.outcome, found.outcome, self._objective)
+        return latest if ahead and isinstance(latest, Found) else None
+
+    def _probe(self, pools: frozenset[str], found: Found, *, nodes: int) -> _Seen | None:
+        """Whether these shapes hold a better plan than the one known, by a search of so many cells."""
+        points = self.question.points(only=pools)
+        if points is None or math.isfinite(points.bound):
+            return None
+        value = value_of(found.outcome, self._objective)
+        better_score = value + SLIGHTLY * abs(value)
+        if self._objective.kind == "rps":
+            if better_score > points.data.max_rate_rps:
+                return _Seen(None)
+            points.data = replace(points.data, min_rate_rps=better_score)
+        else:
+            given = points.data.budget
+            points.data = replace(points.data, budget=-better_score if given is None else min(-better_score, given))
+        left_s = max(SHARE_FOR_CHECK * self.question.left_s(), LEAST_TIME_S)
+        search = _Probe(
+            points,
+            search_objective(self._objective),
+            left_s,
+            self.question.limits.gap,
+            max_nodes=nodes,
+            most_starts=0,
+        )
+        result = search.run()
+        if result.best is not None:
+            used = frozenset(pool_id for pool_id, count in result.best.instances.items() if count > 0)
+            return _Seen(math.inf, used)
+        return _Seen(None if result.status == "infeasible" else search.open_score())
 
     def once_more(self, found: Found) -> Found:
         """Search sets again whose plans might still be better: with a better plan to start from, or to the end."""
@@ -183,9 +260,21 @@ class _OverAll:
         return found
 
     def _spoken_for(self, at: int) -> float:
-        """What no plan of a set exceeds: by its search, and by the program where it was not left out."""
-        own = self.sets[at].score
+        """What no plan of a set exceeds: by its own search, by that of a larger set, by the program if left in it."""
+        pools = self.sets[at].pools
+        own = min(other.score for other in self.sets if other.pools >= pools)
         return min(own, self.outside) if at == 0 and not self.left_out and self.outside is not None else own
+
+    def for_nothing(self, found: Found) -> Found:
+        """A plan that costs nothing (its chips are owned): no other one of any shapes costs less."""
+        return reporting(
+            found,
+            status=_status(found) if is_interrupted(found) else "optimal",
+            gap=0.0,
+            gap_over_all=0.0,
+            shapes_searched=len(self.looked_at),
+            shapes_possible=len(self.points.considered),
+        )
 
     def reported(self, found: Found) -> Found:
         """The plan with what was proven of the shapes searched, and of all."""
@@ -212,35 +301,6 @@ class _OverAll:
         )
 
 
-def _better_in(question: Question, pools: frozenset[str], score: float) -> bool | None:
-    """Whether these shapes hold a plan better than a score; None when a short search does not show it."""
-    kind = search_objective(question.objective)
-    if kind == "bcr":
-        return None
-    points = question.points(only=pools)
-    if points is None or math.isfinite(points.bound):
-        return None
-    better = score + SLIGHTLY * abs(score)
-    if kind == "cost":
-        budget = -better if points.data.budget is None else min(-better, points.data.budget)
-        points.data = replace(points.data, budget=budget)
-    elif better > points.data.max_rate_rps:
-        return False
-    else:
-        points.data = replace(points.data, min_rate_rps=better)
-    result = Search(
-        points,
-        kind,
-        max(SHARE_FOR_CHECK * question.left_s(), LEAST_TIME_S),
-        question.limits.gap,
-        max_nodes=NODES_PER_CHECK,
-        most_starts=0,
-    ).run()
-    if result.best is not None:
-        return True
-    return False if result.status == "infeasible" else None
-
-
 def _nothing_at_all(question: Question, points: Points, found: NothingFound) -> NothingFound:
     """No plan of the shapes searched: proven only where there is none of any shape."""
     if not found.proven or len(points.considered) == len(points.pools):
@@ -253,9 +313,7 @@ def _nothing_at_all(question: Question, points: Points, found: NothingFound) -> 
 
 
 def _every_shape(question: Question, points: Points, found: Found | NothingFound) -> EveryShape | None:
-    """The program over all shapes where it says anything: not where the ratio's rate is free."""
-    if question.objective.kind != "rps" and search_objective(question.objective) != "cost":
-        return None
+    """The program over all shapes, where it is not too large."""
     score = value_of(found.outcome, question.objective) if isinstance(found, Found) else None
     return every_shape(
         question.problem,
@@ -278,6 +336,10 @@ def _ahead(found: Found | NothingFound, score: float, objective: Objective) -> f
         return None
     reached = value_of(found.outcome, objective)
     return max((score - reached) / abs(reached), 0.0) if reached else None
+
+
+def _is_free(found: Found, objective: Objective) -> bool:
+    return search_objective(objective) == "cost" and value_of(found.outcome, objective) >= 0
 
 
 def is_interrupted(found: Found | NothingFound) -> bool:

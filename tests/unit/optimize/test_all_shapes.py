@@ -62,3 +62,15 @@ def test_bound_over_all_shapes_holds_for_most_requests() -> None:
     assert few.solver is not None
     assert few.solver.gap_over_all is not None
     assert every.goodput_rps <= few.goodput_rps * (1 + few.solver.gap_over_all + 1e-9)
+
+
+def test_bound_over_all_shapes_holds_for_the_best_ratio() -> None:
+    """Any rate may be served: what is proven of all shapes holds against a search of every shape."""
+    ratio, quick = Objective("bcr"), Limits(max_nodes=10)
+    few = size(asked(2.0), topology="pd", objective=ratio, limits=quick, shapes=many_shapes, relax=False)
+    every = size(
+        asked(2.0), topology="pd", objective=ratio, limits=replace(quick, every_shape=True), shapes=many_shapes
+    )
+    assert few.solver is not None
+    assert few.solver.gap_over_all is not None
+    assert every.bcr <= few.bcr * (1 + few.solver.gap_over_all + 1e-9)
