@@ -32,12 +32,12 @@ def test_a_gap_to_an_earlier_plan_shrinks_with_a_better_one() -> None:
 
     over_all = _OverAll(Question(question(), pd, objective, Limits(), shapes, 0.0), points, cut_short=False)
     over_all.add(points, costs(110.0, 0.2))
-    over_all.add(replace(points, pools=points.pools[1:]), costs(100.0, 0.0))
+    over_all.add(replace(points, pools=points.pools[1:], paths=()), costs(100.0, 0.0))
     solver = over_all.reported(costs(100.0, 0.0)).outcome.solver
     assert solver is not None
     assert solver.gap == pytest.approx(0.12)
     assert solver.shapes_searched == len(points.pools)
-    few = replace(points, pools=points.pools[:1])  # of shapes that were searched before: that search spoke for them
+    few = replace(points, pools=points.pools[:1], paths=())  # searched before among others
     over_all.add(few, costs(100.0, 0.5))
     solver = over_all.reported(costs(100.0, 0.0)).outcome.solver
     assert solver is not None
