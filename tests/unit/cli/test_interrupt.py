@@ -59,7 +59,7 @@ def test_comparisons_are_left_out_once_the_plan_is_there() -> None:
 
 
 def test_without_a_plan_it_ends_in_a_word() -> None:
-    ended = run(module="pddplan.optimize", owner="rounds", method="build", call=1)
+    ended = run(module="pddplan.optimize", owner="question", method="build", call=1)
     assert ended.returncode == 130
     assert ended.stderr.strip() == "interrupted"
     assert ended.stdout == ""
