@@ -129,7 +129,8 @@ _DIGITS = (4, 6, 9)
 
 def _relaxed(r: Relaxation) -> str:
     digits = next((d for d in _DIGITS if f"{r.asked:.{d}g}" != f"{r.needed:.{d}g}"), _DIGITS[-1])
-    return f"    {r.limit}: {r.asked:.{digits}g} -> {r.needed:.{digits}g} {r.unit}   ({r.hint})"
+    asked, needed = (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}" for value in (r.asked, r.needed))
+    return f"    {r.limit}: {asked} -> {needed} {r.unit}   ({r.hint})"
 
 
 def main() -> None:

@@ -14,10 +14,11 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Path, PathKind, Plan, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.flows import System, system
-from pddplan.evaluate.path_result import PathResult, rdma_stage
+from pddplan.evaluate.path_result import PathResult, rdma_stage, waits_in_a_row
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import prefill_servers
 from pddplan.paths.first_token import first_steps
+from pddplan.queueing.waves import slow_wave
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +62,40 @@ def _path_steps(
     emits = path.prefill if path.kind is PathKind.AGGREGATED else path.relay or path.decode or ""
     point = solved.states.decode[emits]
     pool = plan.pool(path.prefill)
-    waited = _mean(flow, first.stage.wait.mean_s)
+    row = waits_in_a_row(problem, path, solved.states, point, crossed=path.kind is PathKind.P_MD)
+    wave = slow_wave(problem.workload.arrival)
+    swells: tuple[tuple[str, float, str], ...] = ()
+    if wave is not None:
+        swells = (("sd(rate)", wave.rate_cv, "of its mean"), ("lasting", wave.relaxation_s, "s"))
+    over, source = (" over all levels of the rate", ", karandikar1995") if wave is not None else ("", "")
+    waited = _mean(flow, row.prefill.wait.mean_s)
     service = _mean(flow, first.stage.service_s)
-    slot = float(point.wait.mean_s)
+    slot = float(row.slot.mean_s)
     begin = first_steps(path.kind) * point.step_s
     ttft = _mean(flow, result.ttft.mean_s)
     steps = [
         Step(
             about,
             "wait for prefill",
-            "E[W] = p E[W | W > 0]",
+            f"E[W] = p E[W | W > 0]{over}",
             (
-                ("p", first.delay_probability, ""),
+                (
+                    "p",
+                    first.delay_probability
+                    if wave is None
+                    else _mean(flow, np.asarray(row.prefill.wait.delay_probability)),
+                    "",
+                ),
                 ("c", float(prefill_servers(problem, pool)), "servers"),
                 ("rho", first.utilization, ""),
                 ("E[S]", first.service.mean, "s"),
                 ("cs2", first.service.scv, ""),
                 ("ca2", first.arrival_scv, ""),
+                *swells,
             ),
             waited,
             "s",
-            "allen1990, whitt1993, burman1983",
+            f"allen1990, whitt1993, burman1983{source}",
         ),
         Step(
             about,
@@ -102,15 +116,16 @@ def _path_steps(
         Step(
             about,
             "wait for a slot",
-            "E[W] = P(all slots taken) E[W | W > 0]",
+            f"E[W] = P(all slots taken) E[W | W > 0]{over}",
             (
-                ("P", float(point.wait.delay_probability), ""),
+                ("P", float(row.slot.delay_probability), ""),
                 ("slots", float(plan.pool(emits).instances * max(point.cap.batch, 0)), ""),
                 ("rho", point.utilization, ""),
+                *swells,
             ),
             slot,
             "s",
-            "cohen1979, little1961",
+            f"cohen1979, little1961{source}",
         ),
         Step(
             about,

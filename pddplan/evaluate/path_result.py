@@ -83,7 +83,7 @@ def transfer_of(problem: Problem, plan: Plan, path: Path, states: States, *, swe
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Row:
+class WaitsInARow:
     """Waits of a path's stations one after the other, each with the swells of traffic that reach it."""
 
     prefill: PrefillStage
@@ -91,7 +91,7 @@ class _Row:
     slot: Wait
 
 
-def _in_a_row(problem: Problem, path: Path, states: States, point: DecodePoint, *, crossed: bool) -> _Row:
+def waits_in_a_row(problem: Problem, path: Path, states: States, point: DecodePoint, *, crossed: bool) -> WaitsInARow:
     """Prefill, line (if ``crossed`` before) and slots of a pool, in waves of traffic.
 
     In a row of full stations the whole wait is that of the one which swells lengthen most (fluid tandem, leboudec2001):
@@ -100,7 +100,7 @@ def _in_a_row(problem: Problem, path: Path, states: States, point: DecodePoint, 
     first = states.prefill[path.prefill]
     stage, wave = first.stage, slow_wave(problem.workload.arrival)
     if wave is None or stage.calm_wait is None:
-        return _Row(stage, 0.0, point.wait)
+        return WaitsInARow(stage, 0.0, point.wait)
     line = states.lines[path.line] if crossed and path.line is not None else None
     loads = [first.utilization, line.utilization if line is not None else 0.0, point.utilization]
     more = [
@@ -114,7 +114,7 @@ def _in_a_row(problem: Problem, path: Path, states: States, point: DecodePoint, 
         for station, load in enumerate(loads)
     ]
     prefill = replace(stage, wait=thinned(stage.calm_wait, stage.wait, shares[0]))
-    return _Row(prefill, shares[1], thinned(point.calm_wait, point.wait, shares[2]))
+    return WaitsInARow(prefill, shares[1], thinned(point.calm_wait, point.wait, shares[2]))
 
 
 def rdma_stage(problem: Problem, pool: Pool) -> TransferStage:
@@ -133,7 +133,7 @@ def path_result(problem: Problem, plan: Plan, path: Path, states: States) -> Pat
     decoder = path.relay if on_relay else path.prefill if path.kind is PathKind.AGGREGATED else path.decode
     point = states.decode[_given(decoder, path)]
     payload, crossing = zero, None
-    row = _in_a_row(problem, path, states, point, crossed=path.kind is PathKind.P_MD)
+    row = waits_in_a_row(problem, path, states, point, crossed=path.kind is PathKind.P_MD)
     if path.kind is PathKind.AGGREGATED:
         moved = LatencySum(zero)
     elif on_relay:
@@ -217,8 +217,8 @@ def _relayed(problem: Problem, plan: Plan, path: Path, states: States) -> PathRe
     output = classes.output_tokens
     near, far = states.decode[_given(path.relay, path)], states.decode[_given(path.decode, path)]
     to_relay = _to_relay(problem, plan.pool(path.prefill))
-    row = _in_a_row(problem, path, states, near, crossed=False)
-    later = _in_a_row(problem, path, states, far, crossed=True)
+    row = waits_in_a_row(problem, path, states, near, crossed=False)
+    later = waits_in_a_row(problem, path, states, far, crossed=True)
     near_wait, far_wait = row.slot, later.slot
     ttft = first_token(path.kind, row.prefill, transfer=to_relay, decode=DecodeStage(near.step_s, near_wait))
     crossing = transfer_of(problem, plan, path, states, swells=later.line_swells)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pddplan.domain.sites import Site, Sites
+from pddplan.domain.sites import Line, Site, Sites
 from pddplan.domain.workload import Promise
 from pddplan.errors import Relaxation, SolverError
 from pddplan.evaluate.problem import Problem
@@ -19,8 +19,12 @@ from pddplan.units import MS_PER_S
 
 ANY_PLAN = 0.999
 """A gap this wide stops the search at its first plan: only whether there is one matters here."""
+NODES_PER_ANSWER = 60
+"""Questions end by cells, so that relaxations depend on no clock."""
 LARGEST_FACTOR = 64.0
 """Promises are relaxed up to this multiple of what was asked."""
+CLOSE = 5e-3
+"""How near to the smallest value a relaxation is looked for, as a fraction."""
 DIGITS = 3
 
 
@@ -33,13 +37,24 @@ class Question:
     objective: Objective
     limits: Limits
     shapes: Shapes
+    deadline: float = math.inf
+    """When to stop asking, by time.perf_counter: a guard for large questions."""
 
-    def answer(self, *, time_limit_s: float, gap: float = ANY_PLAN) -> Found | None:
-        """Any plan that answers the question (or one within a gap of the best), or None.
+    def answer(self, *, gap: float = ANY_PLAN) -> Found | None:
+        """Any plan that answers the question (or one within a gap of the best), or None; None too when time is over.
 
         Raises:  KeyboardInterrupt when Ctrl-C ended the search: there are more questions of this kind.
         """
-        limits = replace(self.limits, gap=gap, time_limit_s=time_limit_s)
+        left_s = self.deadline - time.perf_counter()
+        if left_s <= 0:
+            return None
+        limits = replace(
+            self.limits,
+            gap=gap,
+            time_limit_s=min(self.limits.time_limit_s, left_s),
+            max_nodes=min(self.limits.max_nodes, NODES_PER_ANSWER),
+            prove_shapes=False,
+        )
         try:
             found = search_plans(
                 self.problem, self.topology, objective=self.objective, limits=limits, shapes=self.shapes
@@ -63,24 +78,17 @@ class Question:
         return replace(self, problem=replace(self.problem, sites=sites))
 
 
-def smallest_feasible(
-    asked: float, feasible: Callable[[float], bool], *, deadline: float, start: float | None = None
-) -> float | None:
+def smallest_feasible(asked: float, reached: Callable[[float], float | None], *, start: float) -> float:
     """Smallest value above ``asked`` at which something is feasible, to three digits and on the safe side.
 
-    ``start`` is a value known to be feasible; without it the value is doubled until it is. Then the bracket is
-    halved, in ratio. None when even LARGEST_FACTOR times the value is not enough.
+    ``reached`` says what a plan for a value comes to (that value or less), or None where there is none; ``start`` is a
+    value known to be feasible. The bracket is halved, in ratio as long as it is wide.
     """
-    low, high = asked, start if start is not None else asked * 2.0
-    while start is None and not feasible(high):
-        low, high = high, high * 2.0
-        if high > asked * LARGEST_FACTOR or time.perf_counter() > deadline:
-            return None
-    if start is not None and round_up(high) != high and not feasible(high):
-        return None
-    while high - low > 2e-3 * high and time.perf_counter() < deadline:
-        middle = math.sqrt(low * high) if high > 2.0 * low else 0.5 * (low + high)
-        low, high = (low, middle) if feasible(middle) else (middle, high)
+    low, high = asked, start
+    while high - low > CLOSE * high:
+        middle = math.sqrt(low * high) if high > 2.0 * low > 0.0 else 0.5 * (low + high)
+        found = reached(middle)
+        low, high = (middle, high) if found is None else (low, max(min(found, middle), low))
     return round_up(high)
 
 
@@ -92,13 +100,15 @@ def round_up(value: float, digits: int = DIGITS) -> float:
     return float(f"{math.ceil(value / unit - 1e-9) * unit:.{digits + 2}g}")
 
 
-def time_left(deadline: float) -> float:
-    return max(deadline - time.perf_counter(), 0.2)
-
-
 def with_chips(sites: Sites, site: Site, chip: str, most: int | None) -> Sites:
+    """Places with another number of chips of a kind at a site."""
     chips = {**site.chips, chip: replace(site.chips[chip], max_chips=most)}
     return replace(sites, sites={**sites.sites, site.id: replace(site, chips=chips)})
+
+
+def with_lines(sites: Sites, line: Line, most: int) -> Sites:
+    """Places with another number of parallel lines at most."""
+    return replace(sites, lines={**sites.lines, line.id: replace(line, max_lines=most)})
 
 
 def relaxed_promise(promise: Promise, needed_s: float) -> Relaxation:
@@ -125,20 +135,36 @@ def relaxed_all_chips(asked: int, needed: int) -> Relaxation:
     return Relaxation("chips in all", float(asked), float(needed), "chips", f"--max-chips {needed}")
 
 
+def relaxed_kinds(asked: tuple[str, ...], more: str) -> Relaxation:
+    """One more kind of chip."""
+    hint = " ".join(f"--chip {chip}" for chip in (*asked, more))
+    return Relaxation("kinds of chips", float(len(asked)), len(asked) + 1.0, "kinds", hint)
+
+
+def relaxed_lines(line: str, asked: int, needed: int) -> Relaxation:
+    """More parallel lines."""
+    return Relaxation(f"lines {line}", float(asked), float(needed), "lines", f"lines.{line}.max_lines: {needed}")
+
+
 def relaxed_budget(asked: float, needed: float, currency: str) -> Relaxation:
     """More money a month."""
     typed = round_up(needed)
-    return Relaxation("budget", asked, typed, f"{currency}/month", f"--budget {typed:g}")
+    return Relaxation("budget", asked, typed, f"{currency}/month", f"--budget {_plain(typed)}")
 
 
 def relaxed_power(site: str, asked_kw: float, needed_kw: float) -> Relaxation:
     """More power at a site."""
     typed = round_up(needed_kw)
-    return Relaxation(f"power of site {site}", asked_kw, typed, "kW", f"--power {site}={typed:g}")
+    return Relaxation(f"power of site {site}", asked_kw, typed, "kW", f"--power {site}={_plain(typed)}")
 
 
 def relaxed_rate(asked_rps: float, reached_rps: float) -> Relaxation:
     """Fewer requests per second."""
     unit = 10.0 ** (math.floor(math.log10(reached_rps)) - DIGITS + 1)
-    typed = math.floor(reached_rps / unit) * unit
-    return Relaxation("rate", asked_rps, typed, "req/s", f"--rps {typed:g}")
+    typed = float(f"{math.floor(reached_rps / unit) * unit:.{DIGITS + 2}g}")
+    return Relaxation("rate", asked_rps, typed, "req/s", f"--rps {_plain(typed)}")
+
+
+def _plain(value: float) -> str:
+    """A number as people type it: without an exponent."""
+    return f"{value:.15g}" if value < 1e15 else f"{value:g}"

@@ -21,7 +21,6 @@ from pddplan.optimize.asking import (
     relaxed_rate,
     round_up,
     smallest_feasible,
-    time_left,
     with_chips,
 )
 from pddplan.optimize.build import build
@@ -40,6 +39,7 @@ from pddplan.optimize.objective import Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.promise_rows import rows_of
 from pddplan.optimize.question_limits import SMALLEST_SHARE
+from pddplan.optimize.settle import LEAST_TIME_S
 from pddplan.optimize.solution import searched_plan
 
 NO_LIMIT_KW = 1e9
@@ -61,14 +61,14 @@ class _Loosened:
     """The question with as much allowed."""
 
 
-def joint_relaxations(question: Question, deadline: float) -> tuple[Relaxation, ...]:
+def joint_relaxations(question: Question) -> tuple[Relaxation, ...]:
     """Promises and limits that give a plan when relaxed together; empty where none was found in time.
 
     An elastic program (optimize.elastic) names the set and a plan; the evaluator says what that plan reaches; then
     promises are put back or tightened one after the other for as long as a plan remains and time is left.
     """
     soft = _loosened(question)
-    found = _elastic_plan(question, soft, time_limit_s=SHARE_FOR_PROGRAM * time_left(deadline))
+    found = _elastic_plan(question, soft)
     if found is None:
         return ()
     outcome, usage = found
@@ -79,27 +79,25 @@ def joint_relaxations(question: Question, deadline: float) -> tuple[Relaxation, 
         reached_s = outcome.reached_s(promise) * (margin if promise.kind.is_tail else 1.0)
         if reached_s > promise.limit_s * (1 + 1e-9):
             needed[promise] = relaxed_promise_s(reached_s)
-    kept = _needed_limits(question, needed, exceeded, usage, deadline)
-    slower = _slower(question, kept, usage, deadline) if needed else None
+    kept = _needed_limits(question, needed, exceeded, usage)
+    slower = _slower(question, kept, usage) if needed else None
     if slower is not None:  # a lower rate instead of easier promises: fewer things to relax
         needed = {}
         usage = {**usage, RATE: slower}
     eased = _eased(question, needed, kept, usage)
     return (
-        *_tightened(eased, needed, deadline, limits=len(kept)),
+        *_tightened(eased, needed, limits=len(kept)),
         *(own.relaxed(usage[own.limit.key]) for own in kept),
     )
 
 
-def _slower(question: Question, kept: list[_Loosened], usage: dict[str, float], deadline: float) -> float | None:
+def _slower(question: Question, kept: list[_Loosened], usage: dict[str, float]) -> float | None:
     """The rate at which all promises hold with the other limits relaxed, where the rate is to be relaxed anyway."""
     rate = next((own.limit.asked for own in kept if own.limit.key == RATE), None)
-    if rate is None or time.perf_counter() > deadline:
+    if rate is None:
         return None
     eased = _eased(question, {}, [own for own in kept if own.limit.key != RATE], usage)
-    found = replace(eased, objective=replace(eased.objective, kind="rps", rate_rps=rate)).answer(
-        time_limit_s=time_left(deadline), gap=RATE_GAP
-    )
+    found = replace(eased, objective=replace(eased.objective, kind="rps", rate_rps=rate)).answer(gap=RATE_GAP)
     return found.outcome.goodput_rps if found is not None and found.outcome.goodput_rps > 0 else None
 
 
@@ -123,13 +121,12 @@ def _needed_limits(
     needed: dict[Promise, float],
     exceeded: list[_Loosened],
     usage: dict[str, float],
-    deadline: float,
 ) -> list[_Loosened]:
     """Limits without which the other relaxations give no plan; all of them when time runs out."""
     kept = list(exceeded)
     for own in exceeded:
         others = [other for other in kept if other is not own]
-        if (needed or others) and _answers(_eased(question, needed, others, usage), deadline):
+        if (needed or others) and _eased(question, needed, others, usage).answer() is not None:
             kept = others
     return kept
 
@@ -139,36 +136,32 @@ def relaxed_promise_s(reached_s: float) -> float:
     return round_up(reached_s * (1.0 + 1e-6))
 
 
-def _tightened(eased: Question, needed: dict[Promise, float], deadline: float, *, limits: int) -> list[Relaxation]:
+def _tightened(eased: Question, needed: dict[Promise, float], *, limits: int) -> list[Relaxation]:
     """Each promise put back to what was asked where the others suffice, else as near to it as they allow.
 
     ``limits`` are relaxed beside the promises. A promise relaxed alone was looked for before, as near as it may be.
     """
     kept = dict(needed)
     for promise in needed:
-        if len(kept) + limits > 1 and _answers(eased.with_limit(promise, promise.limit_s), deadline):
+        if len(kept) + limits > 1 and eased.with_limit(promise, promise.limit_s).answer() is not None:
             eased = eased.with_limit(promise, promise.limit_s)
             del kept[promise]
     for promise, limit_s in kept.items():
-        kept[promise] = _nearest(eased, promise, limit_s, deadline) if len(kept) + limits > 1 else limit_s
+        kept[promise] = _nearest(eased, promise, limit_s) if len(kept) + limits > 1 else limit_s
         eased = eased.with_limit(promise, kept[promise])
     return [relaxed_promise(promise, limit_s) for promise, limit_s in kept.items()]
 
 
-def _answers(question: Question, deadline: float) -> bool:
-    return time.perf_counter() < deadline and question.answer(time_limit_s=time_left(deadline)) is not None
-
-
-def _nearest(eased: Question, promise: Promise, limit_s: float, deadline: float) -> float:
+def _nearest(eased: Question, promise: Promise, limit_s: float) -> float:
     """The tightest limit of one promise with which there still is a plan, as far as time allows."""
+    margin = 1.0 + (eased.problem.settings.tail_margin if promise.kind.is_tail else 0.0)
 
-    def feasible(value: float) -> bool:
-        return _answers(eased.with_limit(promise, value), deadline)
+    def reached(value: float) -> float | None:
+        found = eased.with_limit(promise, value).answer()
+        return None if found is None else found.outcome.reached_s(promise) * margin * (1.0 + 1e-6)
 
-    if not feasible(limit_s):
-        return limit_s
-    nearer = smallest_feasible(promise.limit_s, feasible, deadline=deadline, start=limit_s)
-    return limit_s if nearer is None else nearer
+    highest = reached(limit_s)
+    return limit_s if highest is None else smallest_feasible(promise.limit_s, reached, start=min(highest, limit_s))
 
 
 def _loosened(question: Question) -> list[_Loosened]:
@@ -236,11 +229,10 @@ def _fixed_rate(question: Question) -> float | None:
     return question.problem.workload.arrival.rate_rps if question.objective.kind == "cost" else None
 
 
-def _elastic_plan(
-    question: Question, soft: list[_Loosened], *, time_limit_s: float
-) -> tuple[Outcome, dict[str, float]] | None:
+def _elastic_plan(question: Question, soft: list[_Loosened]) -> tuple[Outcome, dict[str, float]] | None:
     """A plan of the least relaxations: what it reaches, and what it uses of each limit."""
     problem, rate = question.problem, _fixed_rate(question)
+    time_limit_s = max(SHARE_FOR_PROGRAM * (question.deadline - time.perf_counter()), LEAST_TIME_S)
     sites = problem.sites
     for site in sites.sites.values():
         if site.power_limit_kw is not None:

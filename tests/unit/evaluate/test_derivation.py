@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pddplan.domain.outcome import Cost
-from pddplan.domain.plan import Plan
+from pddplan.domain.plan import PathKind, Plan
 from pddplan.evaluate.derivation import derivation
 from pddplan.evaluate.evaluate import evaluate
+from pddplan.evaluate.flows import system
 from pddplan.evaluate.problem import Problem
 
 PARTS = ("wait for prefill", "prefill", "KV over the line", "KV inside the site", "wait for a slot", "first step")
@@ -26,6 +28,26 @@ def test_steps_of_each_path_add_up_to_its_ttft(problem: Problem, plan: Plan) -> 
         assert sum(parts) == pytest.approx(mine["TTFT, mean"])
         assert mine["TTFT, mean"] == pytest.approx(outcome.ttft_by_path[path_id].mean, rel=1e-6)
         assert mine["E2E, mean"] > mine["TTFT, mean"]
+
+
+def test_steps_add_up_in_waves_and_the_transfer_is_the_line_s_own(problem: Problem, plan: Plan) -> None:
+    """Swells that one station stops are not counted again at the next."""
+    arrival = replace(problem.workload.arrival, dispersion={1.0: 1.5, 10.0: 4.0, 60.0: 12.0})
+    swelling = replace(problem, workload=replace(problem.workload, arrival=arrival), memo={})
+    solved = system(swelling, plan)
+    for path, result, flow in zip(plan.paths, solved.results, solved.flow_rps, strict=True):
+        if not flow.any():
+            continue
+        steps = derivation(swelling, plan, evaluate(swelling, plan, cost=Cost("USD", 50_000.0, ())))
+        mine = {step.name: step for step in steps if step.about == path.id}
+        parts = [step.value for name, step in mine.items() if name in PARTS]
+        assert sum(parts) == pytest.approx(mine["TTFT, mean"].value)
+        if path.kind is PathKind.P_MD and result.transfer is not None:
+            crossing = float(flow @ result.transfer.mean_s / flow.sum())
+            assert mine["KV over the line"].value == pytest.approx(crossing)
+        waited = {name: value for name, value, _ in mine["wait for prefill"].inputs}
+        assert waited["lasting"] > 0
+        assert "karandikar1995" in mine["wait for a slot"].source
 
 
 def test_concurrency_follows_from_users_and_rate(problem: Problem, plan: Plan) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.sites import SiteChip
+from pddplan.domain.workload import Promises
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize import TOPOLOGIES, Limits, Objective, size
 from pddplan.optimize.explanation import SAME, Explanation, Marginal, chips, cost, explain
@@ -53,7 +54,7 @@ def test_runners_up_are_near_and_different(explained: Explanation) -> None:
 def test_text_and_json_agree(explained: Explanation) -> None:
     text = render(explained, Screen(width=100, paint=Paint(), ascii_only=True))
     record = explanation_json(explained)
-    for heading in ("What binds", "What one more would buy", "Nearly as good", "Other topologies"):
+    for heading in ("What binds", "What one more would buy", "nearly as good", "Why not another topology"):
         assert heading in text
     assert f"{chips(explained.outcome)} chips" in text
     assert record["monthly_cost"] == pytest.approx(cost(explained.outcome))
@@ -98,7 +99,9 @@ def changed(problem: Problem, limits: Limits, marginal: Marginal) -> tuple[Probl
     """The question with a lever moved by hand: problem, limits and rate; None for levers of the fleet as it is."""
     promises, rate, sites = problem.workload.promises, problem.workload.arrival.rate_rps, problem.sites
     if marginal.lever == "rate":
-        return problem, limits, 1.1 * rate
+        return problem, limits, (1.0 + float(marginal.change.strip("+%")) / 100.0) * rate
+    if marginal.lever == "all promises":
+        return replace(problem, workload=replace(problem.workload, promises=Promises())), limits, rate
     if marginal.lever.endswith(" promise"):
         promise = next(p for p in promises.made() if p.name == marginal.lever.removesuffix(" promise"))
         number, unit = marginal.change.removeprefix("+").split()
