@@ -15,6 +15,7 @@ from pddplan.evaluate.stages import decode_cap
 from pddplan.optimize.data import PoolOption, ProgramData
 from pddplan.optimize.few_shapes import best_of_each, cheapest_paths, few_shapes, undominated
 from pddplan.optimize.flow_program import Candidates, Ways, candidates_of, flow_count
+from pddplan.optimize.kinds import as_kinds, kinds_of
 from pddplan.optimize.levels import Levels, LineLevel, PoolLevel
 from pddplan.optimize.mix import Mix, first_mix, pools_of
 from pddplan.optimize.objective import Limits, Objective
@@ -69,7 +70,8 @@ def build(
     elif hasty or too_large(problem, pools, ways, time_limit_s=limits.time_limit_s):
         cut = True
     else:
-        reduced, bound = _reduced(problem, pools, ways, alone, topology=topology, objective=objective, limits=limits)
+        given = candidates_at(problem, pools, ways, topology=topology, limits=limits, mix=alone)
+        reduced, bound = _reduced(given, objective=objective, limits=limits, time_limit_s=0.5 * limits.time_limit_s)
         if not reduced.feasible:
             return None
         cut = not reduced.solved
@@ -145,20 +147,10 @@ def candidates_at(
     )
 
 
-def _reduced(
-    problem: Problem,
-    pools: Sequence[Pool],
-    ways: Ways,
-    mix: Mix,
-    *,
-    topology: Topology,
-    objective: Objective,
-    limits: Limits,
-) -> tuple[Reduced, float]:
+def _reduced(given: Candidates, *, objective: Objective, limits: Limits, time_limit_s: float) -> tuple[Reduced, float]:
     """The pools worth a search, and the score that no plan of any pools exceeds."""
-    lowest, highest = rate_range(problem, pools, objective=objective, limits=limits)
+    lowest, highest = rate_range(given.problem, given.pools, objective=objective, limits=limits)
     most = objective.kind == "rps"
-    given = candidates_at(problem, pools, ways, topology=topology, limits=limits, mix=mix)
 
     def program(rate_rps: float, *, inventory: bool) -> Reduced:
         return reduce_candidates(
@@ -166,7 +158,7 @@ def _reduced(
             rate_rps=rate_rps,
             most_requests=most,
             budget=objective.budget_per_month,
-            time_limit_s=0.5 * limits.time_limit_s,
+            time_limit_s=time_limit_s,
             inventory=inventory,
         )
 
@@ -178,6 +170,27 @@ def _reduced(
     # at any rate: cost per request is least where inventory does not bind
     free = program(highest, inventory=False)
     return reduced, highest / free.cost_bound if free.cost_bound else math.inf
+
+
+def fractional_bound(
+    problem: Problem,
+    topology: Topology,
+    pools: Sequence[Pool],
+    *,
+    objective: Objective,
+    limits: Limits,
+    time_limit_s: float,
+) -> float | None:
+    """Score that no plan of these pools exceeds, as if instances and lines came in fractions; None when out of time."""
+    kinds = kinds_of(pools, {pool.id: instance_cost(problem, pool) for pool in pools})
+    first = {kind[0] for kind in kinds}
+    ways = ways_of(problem.sites, topology, pools)
+    few = [pool for pool in pools if pool.id in first]
+    if too_large(problem, few, {p: ways[p] for p in ways if p in first}, time_limit_s=time_limit_s):
+        return None
+    given = as_kinds(candidates_at(problem, pools, ways, topology=topology, limits=limits), kinds)
+    _, bound = _reduced(given, objective=objective, limits=limits, time_limit_s=time_limit_s)
+    return bound if math.isfinite(bound) else None
 
 
 def _reachable(pools: Sequence[Pool], problem: Problem, topology: Topology) -> tuple[Pool, ...]:

@@ -48,7 +48,7 @@ def as_kinds(given: Candidates, kinds: Sequence[Kind]) -> Candidates:
         direct=_best_of_ways(given.direct, members),
         relayed=_best_of_ways(given.relayed, members),
         here={kind[0]: _best([given.here[pool_id] for pool_id in kind]) for kind in kinds if kind[0] in given.here},
-        most={kind[0]: max(given.most[pool_id] for pool_id in kind) for kind in kinds},
+        most={kind[0]: max(given.most[pool_id] for pool_id in kind) for kind in kinds} if given.most else {},
     )
 
 

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pddplan.optimize.every_shape import SLIGHTLY, Bound, EveryShape, every_shape
+from pddplan.optimize.build import fractional_bound
+from pddplan.optimize.every_shape import SLIGHTLY, Bound, EveryShape, every_shape, is_ratio
 from pddplan.optimize.no_plan import impossible
 from pddplan.optimize.objective import Objective
 from pddplan.optimize.points import Points
@@ -22,6 +23,7 @@ from pddplan.optimize.settle import (
     search_objective,
     value_of,
 )
+from pddplan.units import KILO
 
 SHARE_FOR_SHAPES = 0.4
 """Of the time left, what the program over all shapes may take at a time."""
@@ -134,6 +136,7 @@ class _OverAll:
         question, limits = self.question, self.question.limits
         every = _every_shape(question, self.points, found)
         if every is None:
+            self.outside = self._in_fractions()
             return found
         if not self.is_open(found):
             every.leave_out(self.sets[0].pools)
@@ -164,6 +167,20 @@ class _OverAll:
             if is_interrupted(found):
                 break
         return found
+
+    def _in_fractions(self) -> float | None:
+        """What no plan of any shapes exceeds where whole instances are more than can be asked for in time."""
+        question = self.question
+        score = fractional_bound(
+            question.problem,
+            question.topology,
+            self.points.considered,
+            objective=question.objective,
+            limits=question.limits,
+            time_limit_s=SHARE_FOR_SHAPES * question.left_s(),
+        )
+        per = KILO if is_ratio(question.objective) else 1.0  # the ratio is requests per thousand
+        return None if score is None else score * per
 
     def _look_into(self, every: EveryShape, bound: Bound, found: Found | NothingFound) -> Found | NothingFound | None:
         """See whether the shapes of a solution hold a better plan; None where that cannot be asked."""
