@@ -16,7 +16,7 @@ from pddplan.optimize.over_all import is_interrupted, over_all_shapes
 from pddplan.optimize.points import Points
 from pddplan.optimize.question import Question, reporting
 from pddplan.optimize.search import INTERRUPTED
-from pddplan.optimize.settle import LEAST_TIME_S, NONE_FOUND, Found, NothingFound, better
+from pddplan.optimize.settle import LEAST_TIME_S, NONE_FOUND, Found, NothingFound, better, opening
 from pddplan.optimize.topologies import Shapes, Topology, find_topology, path_count, ways_of
 
 __all__ = ["Found", "NothingFound", "search_plans"]
@@ -34,8 +34,11 @@ SHARE_FOR_FEW = 0.75
 """Of the time, when the search of the few shapes ends: the rest goes into a bound over all others."""
 SHARE_FOR_LISTING = 0.2
 """Questions so large that listing their candidates takes more of the time have none left for parts."""
-NODES_AT_FIRST = 100
-"""Cells of the first search of a question whose plans are bounded afterwards: what it leaves open, that may close."""
+SHARE_FOR_OPENING = 0.2
+"""Of the time left, for fleets to start from where only a part of the candidates is searched."""
+NODES_AT_FIRST, NODES_WITH_PLAN = 100, 20
+"""Cells of the first search of a question whose plans are bounded afterwards, without a plan to start from and with
+one: what it leaves open, that may close."""
 _ANY = 0.01
 """Searches that stop at their first plan need no proof over shapes."""
 
@@ -57,6 +60,16 @@ def search_plans(
     could be, and which shapes such a plan would use: these are searched as well.
     """
     question = Question(problem, topology, objective, limits, shapes, time.perf_counter())
+    found = _searched(question, known)
+    if isinstance(found, Found):  # a part's plan is an answer to the whole question now
+        plan = replace(found.outcome.plan, topology=topology.name)
+        found = replace(found, outcome=replace(found.outcome, plan=plan))
+        return reporting(found, seconds=round(limits.time_limit_s - question.left_s(), 3))
+    return found
+
+
+def _searched(question: Question, known: Plan | None) -> Found | NothingFound:
+    topology, limits = question.topology, question.limits
     best: Found | NothingFound | None = None
     try:
         points = question.points(also=known_ids(known))
@@ -73,10 +86,14 @@ def search_plans(
             also = frozenset(pool.id for pool in part.outcome.plan.pools)
             if not also <= {pool.id for pool in points.pools}:
                 points = question.points(also=also) or points
+        if limits.prove_shapes and math.isfinite(points.bound) and (part is None or not is_interrupted(part)):
+            part = best = _opening(question, part)
         others = limits.prove_shapes and len(points.considered) > len(points.pools)
         share = SHARE_FOR_FEW if others and part is not None else 1.0
-        bounded = limits.prove_shapes and math.isinf(points.bound)
-        best = question.best(points, part, share=share, nodes=NODES_AT_FIRST if bounded else None)
+        nodes = None
+        if limits.prove_shapes and math.isinf(points.bound):
+            nodes = NODES_AT_FIRST if part is None else NODES_WITH_PLAN
+        best = question.best(points, part, share=share, nodes=nodes)
         if isinstance(best, NothingFound) and math.isfinite(points.bound):
             hasty = question.points(hasty=True)  # what the program over all candidates chose does not do
             best = question.best(hasty, None) if hasty is not None else best
@@ -86,7 +103,7 @@ def search_plans(
                     why=best.why if best.out_of_time else NONE_FOUND,
                     out_of_time=best.out_of_time or points.cut,
                 )
-        return over_all_shapes(question, points, best, nodes=NODES_AT_FIRST if bounded else None)
+        return over_all_shapes(question, points, best, nodes=nodes)
     except KeyboardInterrupt:
         if not isinstance(best, Found):
             raise
@@ -130,6 +147,23 @@ def _best_part(question: Question, points: Points) -> Found | None:
         if is_interrupted(found):
             break
     return best
+
+
+def _opening(question: Question, known: Found | None) -> Found | None:
+    """The best fleet of the cheapest pools of each site and role, where a program chose others to be searched."""
+    points = question.points(hasty=True)
+    if points is None:
+        return known
+    until_s = question.limits.time_limit_s - (1.0 - SHARE_FOR_OPENING) * question.left_s()
+    return opening(
+        question.problem,
+        question.topology.name,
+        points,
+        known,
+        objective=question.objective,
+        limits=replace(question.limits, time_limit_s=until_s),
+        started=question.started,
+    )
 
 
 def _path_count(question: Question, name: str, points: Points) -> int:

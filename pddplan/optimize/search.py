@@ -27,7 +27,7 @@ from pddplan.optimize.judge import Candidate, Judge, OperatingModel, score_of
 from pddplan.optimize.levels import Cell, Levels
 from pddplan.optimize.repair import bigger_fleet, fewer_requests, more_requests, smaller_fleet
 from pddplan.optimize.solver import Solved, SolveStatus, solve
-from pddplan.optimize.starts import MOST_STARTS, single_path_plans, spread_plan
+from pddplan.optimize.starts import MOST_STARTS, filled_plan, single_path_plans, spread_plan
 
 INTERRUPTED = "interrupted"
 """Status of a search that Ctrl-C ended."""
@@ -95,6 +95,8 @@ class Search:
         self._deadline = started + self.time_limit_s
         status = "optimal"
         try:
+            # first of all: what is not looked at counts in the gap, whenever the search ends
+            self._push(min(self.known_bound, self._trivial_bound()), root_cell(self.model.data))
             for candidate in self.start:  # a plan of another round may need a little more under this round's mix
                 if not self._accept_if_feasible(candidate):
                     routes = self.model.routes(root_cell(self.model.data).best(), used=candidate.used)
@@ -105,7 +107,9 @@ class Search:
                 self._accept_if_feasible(candidate)
                 if time.perf_counter() >= self._deadline and self.best is not None:
                     break
-            self._push(self.known_bound, root_cell(self.model.data))
+            filled = filled_plan(self.judge, deadline=self._deadline) if self.objective == "rps" else None
+            if filled is not None:
+                self._accept_if_feasible(filled)
             while self._open:
                 key, _, cell = heapq.heappop(self._open)
                 if self._settled(-key):
@@ -173,8 +177,6 @@ class Search:
         if self.best is None or not math.isfinite(self.best_score):
             return math.inf if self.best is None else 0.0
         bound = max([self.best_score, self._lost_bound, *(-key for key, _, _ in self._open)])
-        if not math.isfinite(bound):
-            bound = self._trivial_bound()
         if self.best_score == 0:
             return 0.0 if bound <= 0 else math.inf
         return max((bound - self.best_score) / abs(self.best_score), 0.0)

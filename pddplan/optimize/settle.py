@@ -37,6 +37,8 @@ SAME_TAIL = 0.02
 """Mixes whose work and uncovered tails differ by less than these fractions need no further round."""
 FIRST_SHARE = 0.6
 """Of the time left, what a round may take while no plan is found: its plan may ask for another round."""
+SHARE_AT_FIRST = 0.6
+"""Of the time left, what goes by before fleets that part the traffic are looked at."""
 LEAST_TIME_S = 0.2
 UNPROVEN = 1.0
 """Gap of a plan of which nothing is proven."""
@@ -81,6 +83,14 @@ class _Settling:
     def deadline(self) -> float:
         return self.started + self.limits.time_limit_s
 
+    @property
+    def spent_s(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline - time.perf_counter()
+
     def remixed(self, points: Points, plan: Plan) -> Points:
         """The same candidates under the mix that a plan has (not sized yet: often nobody searches them)."""
         mix = mix_of_plan(self.problem, plan, before=points.mix, paths=points.paths, pools=points.pools)
@@ -106,7 +116,7 @@ class _Settling:
             if further >= ROUNDS_AFTER_PLAN:
                 break
             further += best is not None
-            remaining = self.deadline - time.perf_counter()
+            remaining = self.left_s
             if best is not None and remaining <= LEAST_TIME_S:
                 break
             search = Search(
@@ -168,6 +178,26 @@ class _Settling:
                 return stretched(points, other, topology=self.topology, deadline=self.deadline)
         return kept
 
+    def fleets(self, points: Points, known: Found | NothingFound) -> list[tuple[Points, Judged]]:
+        """Fleets for traffic whole and in two parts that may be better than a plan known; the best first."""
+        kind = search_objective(self.objective)
+        least, cost = -math.inf, math.inf
+        if isinstance(known, Found):
+            least = score_of(known.candidate, kind)
+            least += self.limits.gap * abs(least)
+            cost = known.candidate.monthly_cost if kind == "cost" else math.inf
+        starts = split_plans(
+            points,
+            lambda plan: sized(self.remixed(points, plan), limits=self.limits),
+            topology=self.topology,
+            deadline=self.deadline,
+            score=lambda candidate: score_of(candidate, kind),
+            least=least,
+            cheaper_than=cost,
+        )
+        order = sorted(enumerate(starts), key=lambda entry: (*self._rank(entry[1][1]), entry[0]))
+        return [start for _, start in order]
+
     def parted(self, points: Points, known: Found | NothingFound) -> Found | NothingFound:
         """Search again from fleets that part the traffic: the best plan of these and of what is known.
 
@@ -175,23 +205,8 @@ class _Settling:
         are no better.
         """
         best = known
-        kind = search_objective(self.objective)
-        least, cost = -math.inf, math.inf
-        if isinstance(known, Found):
-            least = score_of(known.candidate, kind)
-            least += self.limits.gap * abs(least)
-            cost = known.candidate.monthly_cost if kind == "cost" else math.inf
         proven = isinstance(known, Found) and not self.open_gap(known)
-        starts = split_plans(
-            points,
-            lambda plan: sized(self.remixed(points, plan), limits=self.limits),
-            topology=self.topology,
-            deadline=self.deadline,
-            promising=lambda candidate: score_of(candidate, kind) > least,
-            cheaper_than=cost,
-        )
-        order = sorted(enumerate(starts), key=lambda entry: (*self._rank(entry[1][1]), entry[0]))
-        for _, (own, start) in order[:SPLITS_SEARCHED]:
+        for own, start in self.fleets(points, known)[:SPLITS_SEARCHED]:
             if start.short <= 0:
                 if not self._ahead(start.outcome, best):
                     break
@@ -201,9 +216,17 @@ class _Settling:
             found = self.rounds(own, (start.candidate,), max_nodes=min(self.limits.max_nodes, NODES_FROM_SPLIT))
             if isinstance(found, Found) and self._ahead(found.outcome, best):
                 best = found
-            if self.deadline - time.perf_counter() <= LEAST_TIME_S:
+            if self.left_s <= LEAST_TIME_S:
                 break
         return best
+
+    def opening(self, points: Points, known: Found | None) -> Found | None:
+        """The best of a plan known and of fleets that part the traffic, without a search."""
+        nothing = NothingFound(proven=False, why=NONE_FOUND)
+        for own, start in self.fleets(points, known or nothing)[:1]:
+            if start.short <= 0 and self._ahead(start.outcome, known or nothing):
+                return self._as_found(own, start, nothing)
+        return known
 
     def open_gap(self, found: Found) -> bool:
         """Whether more is left open than is acceptable."""
@@ -247,16 +270,30 @@ def settled(
 ) -> Found | NothingFound:
     """The best plan of the candidates under the traffic it has itself; never one that breaks a promise there."""
     settling = _Settling(problem, topology, objective, limits, started)
-    found = settling.rounds(points, start, max_nodes=limits.max_nodes)
+    first = settling
+    if limits.prove_shapes:  # plans to compare with are asked for quickly, without a proof
+        until_s = settling.spent_s + SHARE_AT_FIRST * settling.left_s
+        first = replace(settling, limits=replace(limits, time_limit_s=until_s))
+    found = first.rounds(points, start, max_nodes=limits.max_nodes)
     if isinstance(found, Found):
-        # plans to compare with are asked for quickly, without a proof
-        if interrupted(found.outcome) or not limits.prove_shapes or math.isfinite(points.bound):
-            return found
-    elif impossible(points, time_limit_s=max(settling.deadline - time.perf_counter(), LEAST_TIME_S)):
+        return found if interrupted(found.outcome) or not limits.prove_shapes else settling.parted(points, found)
+    if math.isinf(points.bound) and impossible(points, time_limit_s=max(settling.left_s, LEAST_TIME_S)):
         return NothingFound(proven=True, why=NONE_EXISTS)  # also where a search ran out of time before it saw that
-    elif found.out_of_time:
-        return found
     return settling.parted(points, found)
+
+
+def opening(
+    problem: Problem,
+    topology: str,
+    points: Points,
+    known: Found | None,
+    *,
+    objective: Objective,
+    limits: Limits,
+    started: float,
+) -> Found | None:
+    """A plan to start from: the best fleet for traffic whole or in two parts, if it is better than one known."""
+    return _Settling(problem, topology, objective, limits, started).opening(points, known)
 
 
 def _found(points: Points, kept: Judged, search: Search, result: SearchResult, *, seconds: float) -> Found:

@@ -27,15 +27,16 @@ from pddplan.optimize.judge import COVERAGE_MARGIN, Candidate, Judge
 from pddplan.optimize.mending import Judged, judged, mended
 from pddplan.optimize.points import Points
 from pddplan.optimize.solution import searched_plan
-from pddplan.optimize.starts import at_highest_rate
+from pddplan.optimize.starts import at_highest_rate, in_time
 
 SHARES_BELOW = (0.25, 0.5, 0.75)
 """Of the work of all requests, what lies below a cut."""
 PATHS_PER_PART = 12
 """Cheapest paths of each part that are put together, beside the cheapest through each pool."""
+MOST_PRICED = 2_000
 MOST_FLEETS = 24
 MOST_CUTS = 6
-"""Most fleets that are worked out, cheapest first, and of these with the same two paths."""
+"""Most fleets that are priced before anything waits; that are worked out; and of these with the same two paths."""
 STEPS_OF_RATE = 12
 
 Mask = NDArray[np.bool_]
@@ -81,31 +82,51 @@ def split_plans(
     *,
     topology: str,
     deadline: float,
-    promising: Callable[[Candidate], bool],
+    score: Callable[[Candidate], float],
+    least: float = -math.inf,
     cheaper_than: float = math.inf,
 ) -> Iterator[tuple[Points, Judged]]:
-    """Fleets for traffic on one path, or in two parts, under their own mix, as the evaluator sees them; cheapest first.
+    """Fleets for traffic on one path, or in two parts, under their own mix, as the evaluator sees them; best first.
 
     Those that nothing mends come as they are, short of a promise: their mix is still one to search.
-    ``remixed`` gives the operating points under the mix of a plan. Fleets that are not ``promising`` before anything
-    waits are left out, and none is made to cost ``cheaper_than`` or more.
+    ``remixed`` gives the operating points under the mix of a plan. Fleets whose score is not above the ``least`` before
+    anything waits are left out, and none is made to cost ``cheaper_than`` or more.
     """
-    judge, looked_at = Judge(points), 0
-    for parts in _fleets(points):
-        candidate = at_highest_rate(points.data, partial(_sized, judge, parts))
-        if candidate is None or not promising(candidate):
-            continue
-        looked_at += 1
-        if looked_at > MOST_FLEETS:
-            return
-        if time.perf_counter() > deadline:
+    judge = Judge(points)
+    fleets = _fleets(points)[:MOST_PRICED]
+    ideal = (at_highest_rate(points.data, partial(_sized, judge, parts)) for parts in fleets)
+    ranked = [
+        (-score(fleet), at, fleet) for at, fleet in enumerate(ideal) if fleet is not None and score(fleet) > least
+    ]
+    for opposite, at, candidate in _spread(sorted(ranked, key=lambda entry: entry[:2])):
+        if time.perf_counter() > deadline or -opposite <= least:
             return
         own = remixed(searched_plan(points, candidate, topology=topology))
         wanting = judged(own, candidate, topology=topology)
         if wanting.short > 0:
             better = mended(own, wanting, topology=topology, deadline=deadline, cheaper_than=cheaper_than)
-            wanting = better or _slowed(own, wanting, topology=topology, deadline=deadline) or wanting
+            if better is None and points.data.min_rate_rps < points.data.max_rate_rps:
+                slower = (
+                    _rebalanced(own, fleets[at], topology=topology, most_rps=candidate.rate_rps),
+                    _slowed(own, wanting, topology=topology, deadline=deadline),
+                )
+                better = max((s for s in slower if s is not None), key=lambda s: score(s.candidate), default=None)
+            wanting = better or wanting
+        if wanting.short <= 0:
+            least = max(least, score(wanting.candidate))
         yield own, wanting
+
+
+def _spread(ranked: Sequence[tuple[float, int, Candidate]]) -> list[tuple[float, int, Candidate]]:
+    """The first of fleets in order, of those on the same paths a few only."""
+    seen: Counter[bytes] = Counter()
+    kept = []
+    for entry in ranked:
+        paths = entry[2].used.tobytes()
+        seen[paths] += 1
+        if seen[paths] <= MOST_CUTS:
+            kept.append(entry)
+    return kept[:MOST_FLEETS]
 
 
 def _fleets(points: Points) -> list[tuple[_Part, ...]]:
@@ -123,14 +144,7 @@ def _fleets(points: Points) -> list[tuple[_Part, ...]]:
         for one, other in itertools.product(*sides):
             if one.row != other.row and _alike(kinds, one, other) and _in_time(data, one, other):
                 found.append((one.price + other.price, len(found), (one, other)))
-    cuts_of: Counter[tuple[int, ...]] = Counter()
-    kept = []
-    for _, _, parts in sorted(found, key=lambda entry: entry[:2]):
-        rows = tuple(part.row for part in parts)
-        cuts_of[rows] += 1
-        if cuts_of[rows] <= MOST_CUTS:
-            kept.append(parts)
-    return kept
+    return [parts for _, _, parts in sorted(found, key=lambda entry: entry[:2])]
 
 
 def _parts(data: ProgramData, routes: Sequence[Route], mask: Mask) -> list[_Part]:
@@ -198,13 +212,25 @@ def _sized(judge: Judge, parts: tuple[_Part, ...], rate_rps: float) -> Candidate
     return candidate if judge.within_limits(candidate) else None
 
 
+def _rebalanced(points: Points, parts: tuple[_Part, ...], *, topology: str, most_rps: float) -> Judged | None:
+    """The fleet that keeps the promises at the highest rate within the limits."""
+    judge = Judge(points)
+    routes = points.routes(root_cell(points.data).best())
+
+    def kept(rate_rps: float) -> Candidate | None:
+        candidate = _sized(judge, parts, rate_rps)
+        return in_time(judge, candidate, routes) if candidate is not None else None
+
+    found = at_highest_rate(points.data, kept, most_rps=most_rps)
+    tried = judged(points, found, topology=topology) if found is not None else None
+    return tried if tried is not None and tried.short <= 0 else None
+
+
 def _slowed(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:
-    """The same fleet at the highest rate at which it keeps its promises, where the rate is free."""
+    """The same fleet at the highest rate at which it keeps its promises."""
     data, judge, candidate = points.data, Judge(points), wanting.candidate
     low, high = data.min_rate_rps / max(candidate.rate_rps, 1e-12), 1.0
     found: Judged | None = None
-    if low >= high:
-        return None
     for _ in range(STEPS_OF_RATE):
         if time.perf_counter() > deadline:
             break

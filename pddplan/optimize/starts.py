@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pddplan.domain.workload import Array
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.data import ProgramData, Route
-from pddplan.optimize.judge import Candidate, Judge
+from pddplan.optimize.judge import Candidate, Judge, OperatingModel
+from pddplan.optimize.levels import Levels
 from pddplan.optimize.repair import bigger_fleet, smaller_fleet
 
 FULLNESS = (0.7, 0.9, 1.0)
 """How full pools and lines are planned in a first spread, of their ceilings."""
 MOST_STARTS = 6
 """Paths tried, the most promising first."""
-RATE_STEP = 2.0
+MOST_FILLED = 12
+LEAST_FILL = 0.01
+"""Paths that share an inventory at most, and what one more must add to the rate."""
+RATE_STEP = 3.0
 FINEST_RATE = 4e-3
-"""Highest rates are looked for by this factor downwards, then by halving to this fraction."""
+COARSE_RATE = 0.05
+"""Highest rates are looked for by this factor downwards, then by halving to a fraction (coarse: nothing waits)."""
 
 
 def single_path_plans(
@@ -34,21 +43,89 @@ def single_path_plans(
     routes = judge.model.routes(root_cell(data).best())
     candidates = []
     for index in range(len(routes)):
-        candidate = at_highest_rate(data, partial(_whole_traffic, judge, index, routes))
+        candidate = at_highest_rate(data, partial(_whole_traffic, judge, index, routes), finest=COARSE_RATE)
         if candidate is not None:
             candidates.append((-score(candidate), index, candidate))
     best = -math.inf
     for opposite, index, ideal in sorted(candidates, key=lambda c: c[:2])[:most]:
         if -opposite <= best:
             break
-        kept = at_highest_rate(data, partial(_kept, judge, index, routes), most_rps=ideal.rate_rps)
+        most_rps = ideal.rate_rps * (1.0 + COARSE_RATE)
+        kept = at_highest_rate(data, partial(_kept, judge, index, routes), most_rps=most_rps)
         if kept is not None:
             best = max(best, score(kept))
             yield kept
 
 
+def filled_plan(judge: Judge, *, deadline: float) -> Candidate | None:
+    """One path after the other, each at the highest rate that the chips, power and money left by the others allow.
+
+    For most requests within an inventory: no single path uses all of it. Each path serves all classes alike, and keeps
+    the promises by itself. None where a single path takes all.
+    """
+    model = judge.model
+    rest = _Rest(model, model.data)
+    counts = {pool.id: 0 for pool in model.data.pools}
+    taken: tuple[str, ...] = ()
+    flow = np.zeros((model.path_count, model.data.weight.size))
+    filled = 0
+    for _ in range(MOST_FILLED):
+        part = next(single_path_plans(Judge(rest), lambda candidate: candidate.rate_rps, most=MOST_STARTS), None)
+        if part is None or time.perf_counter() > deadline or part.rate_rps < LEAST_FILL * float(flow.sum()):
+            break
+        counts |= {pool: count for pool, count in part.instances.items() if count}
+        taken, flow, filled = taken + part.taken, flow + part.flow, filled + 1
+        rest = _Rest(model, _left_by(rest.data, part))
+    return judge.priced(counts, taken, flow) if filled > 1 else None
+
+
+@dataclass(slots=True, eq=False)
+class _Rest:
+    """An operating model of which a part is taken."""
+
+    model: OperatingModel
+    data: ProgramData
+
+    @property
+    def path_count(self) -> int:
+        return self.model.path_count
+
+    def members(self, index: int) -> tuple[tuple[str, ...], str | None]:
+        return self.model.members(index)
+
+    def routes(self, levels: Levels, *, used: NDArray[Any] | None = None) -> tuple[Route, ...]:
+        return self.model.routes(levels, used=used)
+
+
+def _left_by(data: ProgramData, part: Candidate) -> ProgramData:
+    """What a plan leaves to others: no pools of the kinds it opened, no lines it took, and what remains of limits."""
+    opened = [pool for pool in data.pools if part.instances.get(pool.id, 0)]
+    kinds = {pool.kind for pool in opened}
+    chips: dict[tuple[str, str], int] = {}
+    power: dict[str, float] = {}
+    for pool in opened:
+        count = part.instances[pool.id] + pool.redundant_instances
+        chips[pool.site, pool.chip] = chips.get((pool.site, pool.chip), 0) + count * pool.chips_per_instance
+        power[pool.site] = power.get(pool.site, 0.0) + count * pool.power_kw_per_instance
+    lines = {option.line for option in data.lines if option.id in part.taken}
+    return replace(
+        data,
+        pools=tuple(replace(pool, max_instances=0) if pool.kind in kinds else pool for pool in data.pools),
+        lines=tuple(option for option in data.lines if option.line not in lines),
+        chip_limits={key: limit - chips.get(key, 0) for key, limit in data.chip_limits.items()},
+        power_limits_kw={site: limit - power.get(site, 0.0) for site, limit in data.power_limits_kw.items()},
+        budget=None if data.budget is None else data.budget - part.monthly_cost,
+        max_chips=None if data.max_chips is None else data.max_chips - sum(chips.values()),
+        max_rate_rps=data.max_rate_rps - part.rate_rps,
+    )
+
+
 def at_highest_rate(
-    data: ProgramData, made: Callable[[float], Candidate | None], *, most_rps: float = math.inf
+    data: ProgramData,
+    made: Callable[[float], Candidate | None],
+    *,
+    most_rps: float = math.inf,
+    finest: float = FINEST_RATE,
 ) -> Candidate | None:
     """What is made of the highest rate that leaves anything, by halving where the rate is free; else None."""
     least, high = data.min_rate_rps, min(data.max_rate_rps, most_rps)
@@ -61,7 +138,7 @@ def at_highest_rate(
         found = made(low)
         if low <= least:
             break
-    while high > low * (1.0 + FINEST_RATE):
+    while high > low * (1.0 + finest):
         middle = math.sqrt(low * high)
         candidate = made(middle)
         if candidate is None:
@@ -184,5 +261,10 @@ def _whole_traffic(judge: Judge, index: int, routes: Sequence[Route], rate_rps: 
 def _kept(judge: Judge, index: int, routes: Sequence[Route], rate_rps: float) -> Candidate | None:
     """The fleet that keeps the promises at a rate on one path; None where that is beyond the limits."""
     candidate = _whole_traffic(judge, index, routes, rate_rps)
-    fixed = bigger_fleet(judge, candidate, judge.levels_of(candidate, routes)) if candidate is not None else None
+    return in_time(judge, candidate, routes) if candidate is not None else None
+
+
+def in_time(judge: Judge, candidate: Candidate, routes: Sequence[Route]) -> Candidate | None:
+    """The fleet with what it takes to keep the promises, and no more; None where that is beyond the limits."""
+    fixed = bigger_fleet(judge, candidate, judge.levels_of(candidate, routes))
     return smaller_fleet(judge, fixed) if fixed is not None else None

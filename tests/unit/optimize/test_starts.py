@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from pddplan.domain.sites import SiteChip
 from pddplan.optimize import Limits, Objective
 from pddplan.optimize.build import build
 from pddplan.optimize.search import Search
-from pddplan.optimize.starts import at_highest_rate, single_path_plans
+from pddplan.optimize.starts import at_highest_rate, filled_plan, single_path_plans
 from pddplan.optimize.topologies import find_topology
 from tests.oracles.wide_cases import drawn_wider
-from tests.unit.optimize.small_question import question, shapes
+from tests.unit.optimize.small_question import question, shapes, two_sites
 
 
 def test_a_budget_buys_the_highest_rate_that_one_path_serves() -> None:
@@ -39,3 +41,17 @@ def test_halving_ends_at_the_highest_rate(low: float, high: float) -> None:
     assert (found is None) == (low > 1.5)
     if found is not None:
         assert found.rate_rps == pytest.approx(1.5, rel=0.01)
+
+
+def test_an_inventory_is_filled_from_every_site() -> None:
+    held = [SiteChip(name, max_chips=32, roles=("AGG",)) for name in ("fast", "big")]
+    asked, goal = question(sites=two_sites(at_a=held[0], at_b=held[1])), Objective("rps")
+    points = build(asked, find_topology("colocated"), objective=goal, limits=Limits(), shapes=shapes)
+    assert points is not None
+    search = Search(points, "rps", 30.0, gap=1e-3)
+    filled = filled_plan(search.judge, deadline=math.inf)
+    assert filled is not None
+    assert search.judge.within_limits(filled)
+    alone = next(single_path_plans(search.judge, search.score))
+    assert filled.flow[0].sum() == pytest.approx(alone.rate_rps, rel=0.02)  # two sites that share nothing
+    assert filled.flow[1].sum() > 0.5 * alone.rate_rps
