@@ -174,9 +174,17 @@ def size_inputs(
         sizing = Sizing(
             inputs=inputs, topology=topology, outcome=outcome, objective=goal, limits=bounds, timings_s=clock.spent_s
         )
+    sizing = with_line_losses(sizing, problem)
     if nearness is None or nearness.plan is None:
         return sizing
     return replace(sizing, moves=optimize.moves(nearness.plan, outcome.plan))
+
+
+def with_line_losses(sizing: Sizing, question: Question | None = None) -> Sizing:
+    """The same answer with what it says of lost lines; ``question`` is that of its inputs where it is at hand."""
+    from pddplan.evaluate.line_loss import line_losses
+
+    return replace(sizing, line_losses=line_losses(question or problem_of(sizing.inputs), sizing.outcome))
 
 
 def _is_beaten(sizing: Sizing) -> bool:

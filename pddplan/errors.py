@@ -124,5 +124,6 @@ def did_you_mean(got: str, known: Iterable[str]) -> str:
         return ""  # comparing texts takes time and memory that grow with their length
     import difflib
 
-    near = difflib.get_close_matches(got, list(known), n=1, cutoff=0.5)
+    names = {name.lower(): name for name in known}
+    near = [names[name] for name in difflib.get_close_matches(got.lower(), list(names), n=1, cutoff=0.5)]
     return f"; did you mean {near[0]!r}?" if near else ""

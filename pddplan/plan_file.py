@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pddplan.domain.outcome import Outcome, SolverReport
 from pddplan.domain.plan import Plan
 from pddplan.errors import InputError, Problem, ProblemList
 from pddplan.files import read_text
@@ -51,6 +52,20 @@ def read_asked(path: str | Path) -> tuple[Objective | None, Limits | None]:
         if part is not None:
             part.check()
     return objective, limits
+
+
+def read_proof(path: str | Path, outcome: Outcome) -> SolverReport | None:
+    """What was proven of the plan of a file; None where nothing was, or the plan was changed since.
+
+    Raises:  InputError if it is no plan file, or a damaged one.
+    """
+    data = read_plan_json(path)
+    shown, kept = data.get("ttft_s"), data.get("solver")
+    if kept is None or not isinstance(shown, Mapping):
+        return None
+    reached = {"p50": outcome.ttft.p50, "p90": outcome.ttft.p90, "p99": outcome.ttft.p99}
+    same = all(_same(shown.get(name), value) for name, value in reached.items())
+    return from_plain(SolverReport, kept, where=f"{path}: solver") if same else None
 
 
 def read_plan_file(path: str | Path) -> tuple[Inputs, Plan]:
@@ -121,17 +136,35 @@ def _check(inputs: Inputs, plan: Plan, data: Mapping[str, Any], name: str) -> No
         faults.add(f"shares must be {expected[0]} x {expected[1]} numbers from 0 up", fix="correct them", where=where)
     if not (math.isfinite(plan.rate_rps) and plan.rate_rps > 0):
         faults.add("rate_rps must be finite and above 0", fix="correct it", where=where)
-    listed = data.get("pools")
-    for shown in listed if isinstance(listed, list) else []:
-        pool_id, instances = (shown.get("id"), shown.get("instances")) if isinstance(shown, Mapping) else (None, None)
-        kept = pools[pool_id].instances if isinstance(pool_id, str) and pool_id in pools else instances
-        if kept != instances:
-            faults.add(
-                f"pool {pool_id!r} has {instances!r} instances in 'pools' but {kept} in 'record.plan'",
-                fix="change 'record.plan': that is what is evaluated; 'pools' only shows results",
-                where=name,
-            )
+    for what, shown, kept in _shown_twice(plan, data):
+        faults.add(
+            f"{what}: {shown!r} among the results but {kept!r} in 'record.plan'",
+            fix="'record.plan' is what is evaluated: to try a change, make it there and delete the keys 'pools', "
+            "'links' and 'rate_rps', which only show results",
+            where=name,
+        )
     faults.raise_if_any()
+
+
+def _shown_twice(plan: Plan, data: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
+    """What the results of a file say of its plan otherwise than the record does: (what, result, record)."""
+    pools = {pool.id: {"instances": pool.instances} for pool in plan.pools}
+    lines = {taken.line: {"tier_gbps": taken.gbps, "count": taken.count} for taken in plan.lines}
+    for key, kind, recorded in (("pools", "pool", pools), ("links", "line", lines)):
+        listed = data.get(key)
+        for shown in listed if isinstance(listed, list) else []:
+            own = recorded.get(str(shown.get("id"))) if isinstance(shown, Mapping) else None
+            for name, kept in (own or {}).items():
+                if not _same(shown.get(name, kept), kept):
+                    yield f"{name} of {kind} {shown['id']!r}", shown[name], kept
+    rate = data.get("rate_rps", plan.rate_rps)
+    if not _same(rate, plan.rate_rps):
+        yield "rate_rps", rate, plan.rate_rps
+
+
+def _same(shown: object, kept: float) -> bool:
+    """Whether a result is the number of the record, which holds more digits."""
+    return isinstance(shown, (int, float)) and math.isclose(shown, kept, rel_tol=1e-9)
 
 
 def _no_plan(name: str, what: str) -> InputError:

@@ -151,6 +151,10 @@ def _promises(workload: Workload, given: Given) -> Promises:
     known = {kind.name.lower().replace(" ", "-"): kind for kind in PROMISE_KINDS}
     known["tpot"] = known.pop("tpot-p90")
     faults = ProblemList()
+    made: dict[tuple[str, str], str] = {}
+    for name, kind in known.items():
+        if given.get(kind.field) is not None:
+            made["", name] = f"--{name}"
     for text in given.get("promises") or ():
         head, _, value = text.partition("=")
         group, _, name = head.rpartition(":")
@@ -176,6 +180,13 @@ def _promises(workload: Workload, given: Given) -> Promises:
                     where="--promise",
                 )
             else:
+                if (group, name) in made:
+                    faults.add(
+                        f"{text!r}: this promise is made twice, by {made[group, name]} too",
+                        fix="make it once",
+                        where="--promise",
+                    )
+                made[group, name] = repr(text)
                 promises = promises.with_limit(known[name], limit, group=group)
     faults.raise_if_any()
     return promises
@@ -380,12 +391,17 @@ def with_power(sites: Sites, limits: Sequence[str]) -> Sites:
     """
     faults = ProblemList()
     places = dict(sites.sites)
+    named: set[str] = set()
     for text in limits:
-        name, _, value = text.rpartition("=")
+        name, told, value = text.rpartition("=")
         limit_kw = positive_number(value)
+        if name in named:
+            faults.add(f"{text!r}: the power of site {name!r} is limited twice", fix="limit it once", where="--power")
+        named.add(name)
         if name not in places:
+            what = f"there is no site {name!r}{did_you_mean(name, places)}" if told else "no power is given"
             faults.add(
-                f"{text!r}: there is no site {name!r}{did_you_mean(name, places)}",
+                f"{text!r}: {what}",
                 fix=f"write SITE=KILOWATTS with one of: {', '.join(places)}",
                 where="--power",
             )

@@ -11,6 +11,7 @@ from pddplan.domain.llm import Llm
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.sites import Sites
 from pddplan.domain.workload import Workload
+from pddplan.evaluate.line_loss import LineLoss
 from pddplan.evaluate.settings import Settings
 from pddplan.optimize.changes import Move
 from pddplan.optimize.objective import Limits, Objective
@@ -55,6 +56,8 @@ class Sizing:
     """What the plan was asked to be best at, and within which limits; None = not known (a plan made by hand)."""
     moves: tuple[Move, ...] | None = None
     """What to change on the way from the plan that was to be kept; None = there was none."""
+    line_losses: tuple[LineLoss, ...] = ()
+    """Which promises hold with one line lost, for each bundle of lines."""
     remarks: tuple[str, ...] = ()
     """Why a comparison is missing, and other things to know."""
     timings_s: Mapping[str, float] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -85,15 +86,17 @@ def export(
 def _report(path: Path, kind: str, *, full: bool, compare: bool) -> str | bytes:
     """The plan of a file evaluated again, beside what it must be compared with, for people to open."""
     from pddplan import api
-    from pddplan.plan_file import read_asked
+    from pddplan.plan_file import read_asked, read_proof
     from pddplan.sizing import Sizing
 
     inputs, plan = api.load_plan_inputs(path)
     outcome = api.evaluate_plan(inputs, plan)
+    outcome = replace(outcome, solver=read_proof(path, outcome))
     objective, limits = read_asked(path)  # rivals are held to the same reserves and limits
     sizing = Sizing(inputs=inputs, topology=plan.topology, outcome=outcome, objective=objective, limits=limits)
     if compare and kind != "csv":
         sizing = api.compared(inputs, outcome, objective=objective, limits=limits)
+    sizing = api.with_line_losses(sizing)
     if kind == "html":
         from pddplan.report.html import page_of
 

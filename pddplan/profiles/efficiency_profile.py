@@ -214,7 +214,7 @@ def load_efficiency(stack: str | None, chip: Chip) -> Efficiency:
     wanted = by_alias.get(wanted, wanted)
     if wanted in layers and layers[wanted].file.layer == "stack":
         return efficiency_for(chip, wanted)
-    if _engine_of(stack):
+    if _names_engine(stack):
         return efficiency_for(chip, resolve_stack(stack, "").id)
     known = stack_ids()
     raise InputError(
@@ -385,6 +385,12 @@ def _engine_of(framework: str) -> str:
         if any(word in text for word in words):
             return engine
     return ""
+
+
+def _names_engine(stack: str) -> bool:
+    """Whether a text typed for a stack holds the name of an engine as a word of its own."""
+    words = (word.strip("-") for known in _ENGINES.values() for word in known)
+    return any(re.search(rf"(?<![a-z]){re.escape(word)}(?![a-z])", stack.lower()) for word in words)
 
 
 def _month_of(framework: str, date: str) -> str:

@@ -12,7 +12,7 @@ from pddplan.domain.outcome import Outcome, Percentiles
 from pddplan.economics.attribution import TokenCost
 from pddplan.report.bcr_parts import bullets, joined, price_text, title
 from pddplan.report.csv_costs import safe_text
-from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, seconds, short
+from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, ratio, seconds, short
 from pddplan.report.proof import closeness
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.report.verdict import fleet_words
@@ -108,7 +108,7 @@ def _row(entry: Entry, found: BcrComparison) -> list[str]:
         count(entry.chips) + (f" of {count(entry.chips + entry.idle_chips)}" if entry.idle_chips else ""),
         amount(outcome.cost.monthly_total),
         short(outcome.goodput_rps if outcome.keeps_promises else outcome.plan.rate_rps),
-        short(outcome.bcr),
+        ratio(outcome.bcr),
         "base" if entry.name == found.baseline else percent(entry.bcr_gain, signed=True),
         closeness(outcome.solver) if outcome.solver is not None else "-",
         seconds(outcome.ttft.p50),

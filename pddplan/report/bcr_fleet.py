@@ -8,7 +8,7 @@ from pddplan import __version__
 from pddplan.report.bcr_parts import bullets, joined, title
 from pddplan.report.csv_costs import costs_csv, priced
 from pddplan.report.json_plan import outcome_json
-from pddplan.report.numbers import count, money, percent, plain_text, seconds, short
+from pddplan.report.numbers import count, money, percent, plain_text, ratio, seconds, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.studies.shared_fleet import SharedFleet
 from pddplan.units import MONTHS_PER_YEAR
@@ -60,7 +60,7 @@ def _tenants(fleet: SharedFleet, screen: Screen) -> list[str]:
                 plain_text(pools),
                 lines or "-",
                 short(outcome.cost.monthly_total),
-                short(outcome.bcr),
+                ratio(outcome.bcr),
                 seconds(outcome.ttft.p90),
                 seconds(outcome.ttft.p99),
             ]

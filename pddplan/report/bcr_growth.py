@@ -10,7 +10,7 @@ from typing import Any
 from pddplan import __version__
 from pddplan.report.bcr_parts import bullets, joined, title
 from pddplan.report.csv_costs import safe_text
-from pddplan.report.numbers import amount, count, money, percent, plain_text, quantity, seconds, short
+from pddplan.report.numbers import amount, count, money, percent, plain_text, quantity, ratio, seconds, short
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.studies.growth_path import GrowthStudy
 
@@ -72,7 +72,7 @@ def _quarters(study: GrowthStudy, screen: Screen) -> list[str]:
                 count(sum(pool.chips for pool in outcome.plan.pools)),
                 lines or "-",
                 amount(outcome.cost.monthly_total),
-                short(outcome.bcr),
+                ratio(outcome.bcr),
                 seconds(outcome.ttft.p90),
                 seconds(outcome.ttft.p99),
             ]

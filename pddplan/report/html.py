@@ -17,7 +17,8 @@ from pddplan.report.html_studies import (
 )
 from pddplan.report.latencies import TOUCHING, latencies
 from pddplan.report.legend import key, unit_price
-from pddplan.report.numbers import amount, count, money, percent, quantity, seconds, short
+from pddplan.report.line_loss import said as said_of_lost_lines
+from pddplan.report.numbers import amount, count, money, percent, quantity, ratio, seconds, short
 from pddplan.report.page import Arrow, Box, text
 from pddplan.report.page_charts import Spot
 from pddplan.report.proof import searched
@@ -52,6 +53,7 @@ def render(sizing: Sizing, *, ttft_curve: Sequence[tuple[float, float]] = (), st
         _section("Cost", cost(outcome)),
         _section("Compared with", comparison(sizing)),
         _section("What binds", _binding(sizing)),
+        _section("If one line is lost", "".join(f"<p>{text(one)}</p>" for one in said_of_lost_lines(sizing))),
         _section("What the hit rate is worth", bathtub_section(asked.bathtub)),
         _section("How sure", _certainty(sizing, asked.remarks)),
         _section("What matters most", sensitivity_section(asked.sure)),
@@ -93,7 +95,7 @@ def head(sizing: Sizing) -> str:
     )
     cards = [
         page.card("cost a month", money(outcome.cost.monthly_total, currency)),
-        page.card("BCR", short(outcome.bcr), f"req/s per 1,000 {currency} a month"),
+        page.card("BCR", ratio(outcome.bcr), f"req/s per 1,000 {currency} a month"),
         page.card("TTFT P50 / P90 / P99", " / ".join(seconds(t) for t in _three(outcome))),
         page.card(*_tpot(outcome)),
     ]
@@ -232,7 +234,7 @@ def comparison(sizing: Sizing) -> str:
     rows = [
         ["chips", *(count(chips_in(o)) for _, o in columns)],
         [f"{currency} a month", *(amount(o.cost.monthly_total) for _, o in columns)],
-        [f"BCR [req/s per 1,000 {currency} a month]", *(short(o.bcr) for _, o in columns)],
+        [f"BCR [req/s per 1,000 {currency} a month]", *(ratio(o.bcr) for _, o in columns)],
         ["TTFT P90", *(seconds(o.ttft.p90) for _, o in columns)],
         ["TTFT P99", *(seconds(o.ttft.p99) for _, o in columns)],
     ]
@@ -253,7 +255,7 @@ def _used(used: float, available: float, unit: str) -> tuple[str, str]:
         return seconds(used), seconds(available)
     if unit == "utilization":
         return percent(used), percent(available)
-    return f"{short(used)} {unit}", f"{short(available)} {unit}"
+    return f"{quantity(used)} {unit}", f"{quantity(available)} {unit}"
 
 
 def _certainty(sizing: Sizing, asked: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from pddplan.plan_file import SCHEMA, record
 from pddplan.records import to_plain
 from pddplan.report.cautions import cautions
 from pddplan.report.decisions import rules_json
+from pddplan.report.line_loss import line_loss_json
 from pddplan.report.numbers import exported
 from pddplan.report.verdict import chips_in, compare
 from pddplan.sizing import Inputs, Sizing
@@ -46,6 +47,7 @@ def plan_json(sizing: Sizing) -> dict[str, Any]:
             "one_site": _other(outcome, sizing.one_site),
             "at_zero_hit_rate": _other(outcome, sizing.cold),
         },
+        "line_loss": line_loss_json(sizing),
         "moves": None if sizing.moves is None else to_plain(sizing.moves),
         "remarks": [*cautions(sizing), *sizing.remarks],
         "record": record(sizing.inputs, outcome.plan, objective=sizing.objective, limits=sizing.limits),

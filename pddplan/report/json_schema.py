@@ -231,6 +231,23 @@ _PLAN = {
         _object({"baseline": _OTHER, "one_site": _OTHER, "at_zero_hit_rate": _OTHER}),
         "The best aggregated plan, the best split at one site, and the plan without any cache; null = none.",
     ),
+    "line_loss": _about(
+        _list(
+            _object(
+                {
+                    "line": _TEXT,
+                    "lines_left": _NUMBER,
+                    "share": _NUMBER,
+                    "carried": {"type": "boolean"},
+                    "kept": _list(_TEXT),
+                    "broken": _list(_TEXT),
+                    "ttft_s": _PERCENTILES,
+                }
+            )
+        ),
+        "Promises kept and broken with one line lost, per bundle; share: requests that cross it; traffic is not routed "
+        "anew.",
+    ),
     "moves": _about(
         {
             "anyOf": [

@@ -88,6 +88,11 @@ def money(value: float, currency: str) -> str:
     return f"{short(value)} {currency}"
 
 
+def ratio(value: float) -> str:
+    """Benefit per cost: three digits, or words where nothing has to be paid."""
+    return short(value) if math.isfinite(value) else "no bound"
+
+
 def amount(value: float) -> str:
     """An amount in a list that must add up: ``65,875``, small ones as ``1.88``."""
     return count(value) if math.isfinite(value) and abs(value) >= WHOLE_AMOUNT else short(value)

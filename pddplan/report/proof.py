@@ -6,7 +6,9 @@ from pddplan.domain.outcome import SolverReport
 from pddplan.report.numbers import percent
 
 TIME_LIMIT = "time limit"
-"""Status of a search that was cut short."""
+INTERRUPTED = "interrupted"
+STOPPED = {TIME_LIMIT: " stopped at the time limit", INTERRUPTED: " stopped by Ctrl-C"}
+"""Statuses of searches that were cut short, in words."""
 NOTHING = 1e-9
 """Gaps below this are rounding."""
 SMALL = 1e-3
@@ -17,8 +19,7 @@ AS_GOOD_AS_NONE = 1.0
 
 def searched(solver: SolverReport) -> str:
     """How far the search came, and what that proves."""
-    stopped = " stopped at the time limit" if solver.status == TIME_LIMIT else ""
-    return f"{solver.name}{stopped}: {proof(solver)} under these formulas"
+    return f"{solver.name}{STOPPED.get(solver.status, '')}: {proof(solver)} under these formulas"
 
 
 def proof(solver: SolverReport) -> str:

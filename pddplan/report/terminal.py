@@ -12,10 +12,12 @@ from pddplan.report.cautions import asked_limits, cautions
 from pddplan.report.decisions import decided
 from pddplan.report.latencies import Latency, latencies
 from pddplan.report.legend import key, unit_price
+from pddplan.report.line_loss import said as said_of_lost_lines
 from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, quantity, seconds, short
 from pddplan.report.proof import searched
 from pddplan.report.text_table import MAX_WIDTH, MIN_WIDTH, Column, Paint, paragraph, table
 from pddplan.report.verdict import (
+    bcr_words,
     chips_in,
     chips_words,
     compare,
@@ -58,6 +60,7 @@ def render(
         _latency,
         _cost,
         _binding,
+        _line_loss,
         _cold,
         partial(_certainty, plan_file=plan_file),
         _assumptions,
@@ -88,7 +91,7 @@ def _verdict(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         broken = ", ".join(v.limit for v in outcome.violations)
         what = f"PROMISES BROKEN ({broken}): {chips_words(outcome)} at {served}, for {total} a month."
         lines += [paint.bad(line) for line in paragraph(what, width=width)]
-    bcr = f"BCR {short(outcome.bcr)} req/s per 1,000 {currency} a month"
+    bcr = bcr_words(outcome)
     tone = paint.good if _wins(sizing) else paint.warn
     lines += [tone(line) for line in paragraph(bcr + _against(sizing), width=width)]
     said = " ".join(filter(None, (second_site(outcome, sizing.one_site), next_step(sizing))))
@@ -340,10 +343,17 @@ def _binding(sizing: Sizing, width: int, paint: Paint) -> list[str]:
         elif item.unit == "utilization":
             used = f"{percent(item.used)} busy"
         else:
-            used = f"{short(item.used)} of {short(item.available)} {item.unit}"
+            used = f"{quantity(item.used)} of {quantity(item.available)} {item.unit}"
         text = f"{plain_text(item.limit)}: {used}" + (f"; {plain_text(item.marginal)}" if item.marginal else "")
         lines += paragraph(text, width=width, indent="    ", first="  ")
     return lines
+
+
+def _line_loss(sizing: Sizing, width: int, paint: Paint) -> list[str]:
+    """Which promises hold with one line lost."""
+    texts = said_of_lost_lines(sizing)
+    lines = [line for text in texts for line in paragraph(plain_text(text), width=width, indent="    ", first="  ")]
+    return [paint.bold("IF ONE LINE IS LOST"), *lines] if lines else []
 
 
 def _cold(sizing: Sizing, width: int, paint: Paint) -> list[str]:

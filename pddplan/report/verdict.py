@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Role
 from pddplan.domain.provenance import Basis
 from pddplan.optimize.objective import Limits
-from pddplan.report.numbers import count, money, percent
+from pddplan.report.numbers import count, money, percent, short
 from pddplan.sizing import Sizing
 from pddplan.units import MONTHS_PER_YEAR
 
@@ -56,6 +57,13 @@ def compare(plan: Outcome, other: Outcome) -> Comparison | None:
         cost_difference_fraction=plan.cost.monthly_total / scaled - 1,
         yearly_saving=MONTHS_PER_YEAR * (scaled - plan.cost.monthly_total),
     )
+
+
+def bcr_words(outcome: Outcome) -> str:
+    """BCR with its unit; where nothing has to be paid there is no ratio."""
+    if math.isinf(outcome.bcr):
+        return "BCR without bound: what is used is paid for already"
+    return f"BCR {short(outcome.bcr)} req/s per 1,000 {outcome.cost.currency} a month"
 
 
 def second_site(plan: Outcome, alone: Outcome | None) -> str:

@@ -35,9 +35,14 @@ def test_promises_as_texts() -> None:
         ({"promises": ["ttft-p99=1e400"]}, "finite time"),
         ({"power_kw": ["nowhere=3"]}, "no site 'nowhere'"),
         ({"power_kw": ["a=-3"]}, "kilowatts"),
+        ({"power_kw": ["a"]}, "no power is given"),
+        ({"power_kw": ["a=3", "a=4"]}, "limited twice"),
+        ({"promises": ["chat:tpot=30", "chat:tpot=40"]}, "made twice, by 'chat:tpot=30'"),
+        ({"promises": ["tpot=30"], "tpot_s": 0.04}, "made twice, by --tpot"),
+        ({"promises": ["ttft-p99=3"], "ttft_p99_s": 4.0}, "made twice, by --ttft-p99"),
     ],
 )
-def test_texts_that_name_nothing(given: dict[str, list[str]], said: str) -> None:
+def test_texts_that_name_nothing(given: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         api.load_inputs("chat-and-agents", **given)  # type: ignore[arg-type]
 

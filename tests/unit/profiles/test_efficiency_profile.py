@@ -229,3 +229,14 @@ def test_a_table_row_stands_for_its_profile_where_they_agree(tmp_path: Path) -> 
     header = {**LLM_ROW, "model": "mine", "reference_config": "llama-3.1-8b"}
     (tmp_path / "models.csv").write_text(",".join(header) + "\n" + ",".join(header.values()) + "\n", encoding="utf-8")
     assert ProfileCatalog(dirs=(tmp_path,)).llm("mine").layer_count == 4  # sizes differ: the row is taken at its word
+
+
+@pytest.mark.parametrize("stack", ["vllmm", "xvllm", "wide-epp", "sglangs"])
+def test_a_misspelt_engine_is_no_stack(stack: str) -> None:
+    with pytest.raises(InputError, match="unknown serving stack"):
+        load_efficiency(stack, H100)
+
+
+@pytest.mark.parametrize("stack", ["vllm", "vLLM 0.12", "vllm-0.9", "SGLang v0.5", "TensorRT-LLM"])
+def test_an_engine_may_carry_a_version(stack: str) -> None:
+    assert load_efficiency(stack, H100).step_overhead_s > 0

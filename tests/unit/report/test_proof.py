@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pddplan.domain.outcome import SolverReport
-from pddplan.report.proof import proof
+from pddplan.report.proof import proof, searched
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,10 @@ from pddplan.report.proof import proof
 )
 def test_claim(gap: float, searched: int, possible: int, over_all: float | None, claim: str) -> None:
     assert proof(SolverReport("HiGHS", "optimal", gap, 0.1, searched, possible, over_all)) == claim
+
+
+def test_a_search_that_was_stopped_says_by_what() -> None:
+    report = SolverReport("HiGHS", "interrupted", 0.2, 1.0)
+    assert "stopped by Ctrl-C" in searched(report)
+    assert "stopped at the time limit" in searched(replace(report, status="time limit"))
+    assert "stopped" not in searched(replace(report, status="optimal"))

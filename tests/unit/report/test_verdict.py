@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from pddplan.domain.outcome import SolverReport, Violation
+from pddplan.report.html import render as page
+from pddplan.report.json_plan import plan_json
 from pddplan.report.terminal import render
-from pddplan.report.verdict import fleet_words, shown_plans, unproven_baseline, whole_instances
+from pddplan.report.verdict import bcr_words, fleet_words, shown_plans, unproven_baseline, whole_instances
 from tests import samples
 
 
@@ -46,3 +49,14 @@ def test_a_broken_plan_has_no_whole_replicas_to_blame() -> None:
     assert "one fewer" in whole_instances(outcome)
     broken = Violation("TTFT P99", 15.0, 19.6, "s")
     assert whole_instances(replace(outcome, violations=(broken,))) == ""
+
+
+def test_a_plan_that_costs_nothing_has_no_ratio() -> None:
+    sizing = samples.sizing()
+    free = replace(sizing.outcome, cost=replace(sizing.outcome.cost, monthly_total=0.0), bcr=math.inf)
+    assert "BCR 0." in bcr_words(sizing.outcome)
+    assert bcr_words(free).startswith("BCR without bound")
+    shown = replace(sizing, outcome=free)
+    assert "never" not in " ".join(render(shown, width=200).split()).partition("POOLS")[0]
+    assert ">no bound<" in page(shown)
+    assert plan_json(shown)["bcr"] is None
