@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pddplan import api
@@ -17,13 +18,17 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Plan
 from pddplan.domain.sites import Sites
 from pddplan.economics.unit_costs import chip_power_w, with_spares
-from pddplan.errors import InfeasibleError, InputError, Problem
+from pddplan.errors import InfeasibleError, InputError, Problem, Relaxation, SolverError
 from pddplan.optimize import Limits, Objective
 from pddplan.optimize import size as optimum
+from pddplan.optimize.asking import relaxed_chips, relaxed_lines, relaxed_power
 from pddplan.sizing import Inputs
 from pddplan.units import WATTS_PER_KW
 
-MOST_ORDERS = 24
+MOST_PLACED = 24
+"""Workloads placed on what others left, over all orders."""
+NODES_PER_PLACE = 40
+"""Cells each such search may look at: counted, so that slow machines come to the same fleet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,41 +90,84 @@ def shared_fleet(questions: Sequence[Inputs], *, topology: str, limits: Limits |
     if _fits_together(sites, questions, alone):
         tenants = tuple(Tenant(n, q, o) for n, q, o in zip(names, questions, alone, strict=True))
         return SharedFleet(topology, sites.finance.currency, tenants, tuple(names), scarce=False)
-    best: tuple[float, tuple[int, ...], dict[int, Tenant]] | None = None
-    failure: InfeasibleError | None = None
-    for order in itertools.islice(itertools.permutations(range(len(questions))), MOST_ORDERS):
-        left, found = sites, {}
-        try:
-            for index in order:
-                asked = replace(questions[index], sites=left)
-                # the first of an order has everything, as when it was sized alone
-                first = left is sites
-                outcome = (
-                    alone[index] if first else _size(asked, left, topology=topology, limits=limits, known=alone[index])
-                )
-                found[index] = Tenant(names[index], asked, outcome)
-                left = without(left, outcome.plan, asked)
-        except InfeasibleError as error:
-            failure = error
-            continue
-        total = math.fsum(tenant.outcome.cost.monthly_total for tenant in found.values())
-        if best is None or total < best[0]:
-            best = total, order, found
+    best = min(_ways(questions, alone, sites, topology=topology, limits=limits), key=_total, default=None)
     if best is None:
-        why = f": {failure.what}" if failure is not None else ""
-        raise InfeasibleError(
-            f"each workload has a plan of its own, but they do not fit together on sites {sites.name!r}{why}",
-            conflicts=tuple(names),
-            relaxations=failure.relaxations if failure is not None else (),
-        )
-    _, order, found = best
+        raise _too_little(sites, questions, alone)
     return SharedFleet(
         topology,
         sites.finance.currency,
-        tuple(found[index] for index in range(len(questions))),
-        tuple(names[index] for index in order),
+        tuple(best[index] for index in range(len(questions))),
+        tuple(names[index] for index in best),
         scarce=True,
     )
+
+
+def _total(placed: Mapping[int, Tenant]) -> float:
+    return math.fsum(tenant.outcome.cost.monthly_total for tenant in placed.values())
+
+
+def _ways(
+    questions: Sequence[Inputs], alone: Sequence[Outcome], sites: Sites, *, topology: str, limits: Limits | None
+) -> Iterator[dict[int, Tenant]]:
+    """Workloads placed one after the other, in every order (as far as that is affordable), where all find room."""
+    quick = replace(limits or Limits(), prove_shapes=False)
+    quick = replace(quick, max_nodes=min(quick.max_nodes, NODES_PER_PLACE))
+    asked = itertools.count()
+
+    def place(placed: dict[int, Tenant], left: Sites) -> Iterator[dict[int, Tenant]]:
+        if len(placed) == len(questions):
+            yield placed
+            return
+        for index, question in enumerate(questions):
+            if index in placed or (placed and next(asked) >= MOST_PLACED):
+                continue
+            mine = replace(question, sites=left)
+            outcome = alone[index]
+            if placed and not _fits_together(left, [question], [outcome]):  # else nothing it wants was taken
+                try:
+                    outcome = _size(mine, left, topology=topology, limits=quick, known=outcome)
+                except (InfeasibleError, SolverError):
+                    continue  # the others may leave more
+            yield from place(
+                {**placed, index: Tenant(question.workload.name, mine, outcome)}, without(left, outcome.plan, mine)
+            )
+
+    return place({}, sites)
+
+
+def _too_little(sites: Sites, questions: Sequence[Inputs], alone: Sequence[Outcome]) -> InfeasibleError:
+    """What the best plans of the workloads take together beyond what there is: with that much all of them fit."""
+    lacking = tuple(_lacking(sites, questions, alone))
+    single = len(lacking) == 1
+    return InfeasibleError(
+        f"each workload has a plan of its own, but they do not fit together on sites {sites.name!r}, as far as "
+        "was searched",
+        conflicts=tuple(question.workload.name for question in questions),
+        relaxations=lacking if single else (),
+        joint=() if single else lacking,
+    )
+
+
+def _lacking(sites: Sites, questions: Sequence[Inputs], alone: Sequence[Outcome]) -> Iterator[Relaxation]:
+    chips: Counter[tuple[str, str]] = Counter()
+    power: defaultdict[str, float] = defaultdict(float)
+    lines: Counter[str] = Counter()
+    for question, outcome in zip(questions, alone, strict=True):
+        chips.update(_taken(outcome.plan))
+        for site_id, kilowatts in _power_kw(outcome.plan, question).items():
+            power[site_id] += kilowatts
+        lines.update({line.line: line.count for line in outcome.plan.lines})
+    for (site_id, chip_id), needed in chips.items():
+        most = sites.sites[site_id].chips[chip_id].max_chips
+        if most is not None and needed > most:
+            yield relaxed_chips(site_id, chip_id, most, needed)
+    for site_id, kilowatts in power.items():
+        limit = sites.sites[site_id].power_limit_kw
+        if limit is not None and kilowatts > limit:
+            yield relaxed_power(site_id, limit, kilowatts)
+    for line_id, count in lines.items():
+        if count > sites.lines[line_id].max_lines:
+            yield relaxed_lines(line_id, sites.lines[line_id].max_lines, count)
 
 
 def _size(
@@ -132,6 +180,7 @@ def _size(
         objective=Objective(kind="cost", rate_rps=asked.workload.arrival.rate_rps),
         limits=limits or Limits(),
         shapes=api.shapes_of(asked),
+        relax=known is None,
         known=known.plan if known is not None else None,
     )
 

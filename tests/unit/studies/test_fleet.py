@@ -10,7 +10,7 @@ import pytest
 from pddplan import api
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.sites import Sites
-from pddplan.errors import InfeasibleError, InputError
+from pddplan.errors import InfeasibleError, InputError, SolverError
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.report.bcr_fleet import fleet_csv, fleet_json, render
 from pddplan.report.text_table import Paint, Screen
@@ -111,6 +111,21 @@ def test_enough_for_both_is_not_scarce() -> None:
 
 @pytest.mark.usefixtures("greedy")
 def test_what_does_not_fit_together_says_so() -> None:
+    with pytest.raises(InfeasibleError, match="do not fit together") as caught:
+        shared_fleet(two_questions(100), topology="cross-dc-drc")  # type: ignore[arg-type]
+    (more,) = caught.value.relaxations
+    assert (more.asked, more.needed, more.hint) == (100, 192, "sites.a.chips.h100-sxm.max_chips: 192")
+    enough = shared_fleet(two_questions(int(more.needed)), topology="cross-dc-drc")  # type: ignore[arg-type]
+    assert not enough.scarce  # what is printed works when typed
+
+
+def test_workloads_for_which_time_ran_out_on_the_rest_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def optimum(question: object, **_: object) -> Outcome:
+        if question.sites.sites["a"].chips["h100-sxm"].max_chips < 100:  # type: ignore[attr-defined]
+            raise SolverError("no plan found within 30 s", fix="raise --time-limit")
+        return evaluate(question, split_plan())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shared_module, "optimum", optimum)
     with pytest.raises(InfeasibleError, match="do not fit together"):
         shared_fleet(two_questions(100), topology="cross-dc-drc")  # type: ignore[arg-type]
 
