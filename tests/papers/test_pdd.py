@@ -1,123 +1,95 @@
-"""PDD (technical report, July 2026): the deployment of the report, from published inputs and four calibrated numbers.
+"""PDD (technical report, July 2026): the deployment of the report, from published inputs and five calibrated numbers.
 
-What is published, inferred and calibrated stands in ``workloads/published/pdd``. Calibrated are the two prefill
-numbers and the decode slots of H100 (on the report's baseline alone), the decode slots of H200, and the TCP window of
-one transfer. Chip counts, throughput, BCR, relay share and the gains over direct transfer are then predictions.
+Question, fleet, figures and bars are those of ``benchmarks/published_pdd.py``, from which the page is written.
+Calibrated are the two prefill numbers and the decode slots of H100 (on the baseline of the report alone), the decode
+slots of H200, and the TCP window of one transfer. Chip counts, throughput, BCR, relay share and the gains over direct
+transfer are then predictions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import pddplan
+from benchmarks import published_pdd as pdd
+from benchmarks.published_figures import Figure
 from pddplan import api
 from pddplan.domain.outcome import Outcome
-from pddplan.domain.plan import LinePlan, PathKind, Plan, Pool, Role, Shape
-from pddplan.domain.plan import Path as Way
+from pddplan.domain.plan import Role
 from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.flows import decode_works, system
 from pddplan.evaluate.problem import Problem
 from pddplan.evaluate.stages import decode_cap
-from pddplan.optimize import Limits
-from pddplan.profiles.lookup import bundled_root, use_profiles
-
-PUBLISHED_RPS = 11.5
-BASELINE_RPS = 9.0
-TPOT_S = 0.042
-"""Inferred in the report's figures: 6.2 % of 1K tokens in 2.6 s of relaying."""
-LIMITS = Limits(max_nodes=40, time_limit_s=600.0)
-"""By nodes, not by seconds: the same plan on any machine."""
+from pddplan.profiles.lookup import bundled_root
 
 
 @pytest.fixture(scope="module", autouse=True)
 def profiles() -> Iterator[None]:
-    with use_profiles([bundled_root() / "workloads" / "published" / "pdd"]):
+    with pdd.profiles():
         yield
 
 
-def sized(topology: str, rate_rps: float) -> Outcome:
-    sizing = pddplan.size(
-        "agentic-64k",
-        "pdd-report",
-        topology=topology,
-        rps=rate_rps,
-        tpot_s=TPOT_S,
-        compare=False,
-        limits=LIMITS,
-    )
-    return sizing.outcome
+@pytest.fixture(scope="module")
+def report() -> pdd.Report:
+    return pdd.report()
 
 
 @pytest.fixture(scope="module")
-def baseline() -> Outcome:
-    return sized("pd", BASELINE_RPS)
-
-
-@pytest.fixture(scope="module")
-def deployment() -> Outcome:
-    return sized("pdd", PUBLISHED_RPS)
-
-
-def chips(outcome: Outcome, *roles: Role) -> int:
-    return sum(pool.chips for pool in outcome.plan.pools if pool.role in roles)
-
-
-def test_baseline_is_88_h100(baseline: Outcome) -> None:
-    assert chips(baseline, Role.PREFILL, Role.DECODE) == pytest.approx(88, rel=0.05)
-
-
-def test_deployment_is_43_h100_and_32_h200(deployment: Outcome) -> None:
-    assert deployment.goodput_rps == pytest.approx(PUBLISHED_RPS, rel=0.10)
-    assert chips(deployment, Role.PREFILL, Role.RELAY) == pytest.approx(43, rel=0.10)
-    assert chips(deployment, Role.DECODE) == pytest.approx(32, rel=0.10)
-    assert 2 <= chips(deployment, Role.RELAY) <= 5  # 3 in the report
-
-
-def test_bcr_gain(baseline: Outcome, deployment: Outcome) -> None:
-    """Published +32.4 % to +37.5 %; a relay chip more or less moves it by 1.6 points."""
-    assert 1.32 <= deployment.bcr / baseline.bcr <= 1.38
-
-
-def test_cost_against_the_baseline(baseline: Outcome, deployment: Outcome) -> None:
-    ratio = deployment.cost.monthly_total / baseline.cost.monthly_total
-    assert 1 - 0.071 - 0.02 <= ratio <= 1 - 0.035 + 0.02
-
-
-# ---- the published fleet itself, relayed and direct
+def deployment(report: pdd.Report) -> Outcome:
+    return report.plan
 
 
 def question() -> Problem:
-    return api.problem_of(api.load_inputs("agentic-64k", "pdd-report", rps=PUBLISHED_RPS, tpot_s=TPOT_S))
+    return api.problem_of(pdd.question(pdd.RATE_RPS))
 
 
-def published_fleet(problem: Problem, *, relayed: bool) -> Outcome:
-    prefill = Pool("P", "a", Role.PREFILL, "h100-sxm", Shape(), 40)
-    relay = Pool("RLD", "a", Role.RELAY, "h100-sxm", Shape(), 3, batch=16)
-    decode = Pool("MD", "b", Role.DECODE, "h200-sxm", Shape(), 32, batch=16)
-    way = Way("relayed", PathKind.P_RLD_MD, "P", relay="RLD", decode="MD", line="a-b")
-    direct = Way("direct", PathKind.P_MD, "P", decode="MD", line="a-b")
-    pools = (prefill, relay, decode) if relayed else (prefill, decode)
-    share = np.ones((1, problem.workload.classes.count))
-    paths = (way,) if relayed else (direct,)
-    return evaluate(problem, Plan("pdd", PUBLISHED_RPS, pools, (LinePlan("a-b", 10.0),), paths, share))
+@pytest.mark.parametrize("figure", pdd.FIGURES, ids=lambda figure: figure.what)
+def test_figure(figure: Figure[pdd.Report], report: pdd.Report) -> None:
+    assert figure.holds(report), figure.row(report)
 
 
-def test_relay_hides_the_transfer() -> None:
-    """Published: P90 -46 %, P99 -51.5 % against direct cross-datacenter PD."""
-    problem = question()
-    relayed, direct = (published_fleet(problem, relayed=r) for r in (True, False))
-    assert 100 * (relayed.ttft.p90 / direct.ttft.p90 - 1) == pytest.approx(-46, abs=8)
-    assert 100 * (relayed.ttft.p99 / direct.ttft.p99 - 1) == pytest.approx(-51.5, abs=8)
-
-
-def test_published_fleet_keeps_its_promises() -> None:
+def test_published_fleet_keeps_its_promises(report: pdd.Report) -> None:
     """What the slots of H200 are calibrated on."""
-    assert published_fleet(question(), relayed=True).violations == ()
+    assert report.relayed.violations == ()
+
+
+def test_what_is_proven_of_the_fleet(report: pdd.Report) -> None:
+    assert report.plan.solver is not None
+    assert report.plan.solver.gap < 0.05
+    for outcome in (report.baseline, report.same_chips, report.same_baseline):
+        assert outcome.solver is not None
+        assert outcome.solver.gap < 1e-3
+
+
+@pytest.mark.parametrize("own", pdd.INPUTS, ids=lambda own: own.name)
+def test_each_number_is_moved_by_itself(own: pdd.Input) -> None:
+    """The table of the page moves what it says, and nothing else."""
+    inputs = pdd.question()
+    moved = own.moved(inputs, 1.2)
+    for other in pdd.INPUTS:
+        times = other.value(moved) / other.value(inputs)
+        assert times == pytest.approx(1.2 if other is own else 1.0), other.name
+
+
+def test_calibrated_numbers_decide_as_the_page_tells() -> None:
+    """Slower prefill overloads the published fleet; a smaller window lengthens the relay, and the gain over direct."""
+    inputs = pdd.question(pdd.RATE_RPS)
+    by_name = {own.name: own for own in pdd.INPUTS}
+
+    def fleet(name: str, factor: float, *, relayed: bool) -> Outcome:
+        problem = api.problem_of(by_name[name].moved(inputs, factor))
+        return pdd.published_fleet(problem, relayed=relayed)
+
+    assert math.isinf(fleet("prefill, missing tokens per second", 0.8, relayed=True).ttft.p99)
+    shares = [
+        fleet("TCP window of a transfer (at 30 ms)", factor, relayed=True).relay_token_share
+        for factor in (0.8, 1.0, 1.2)
+    ]
+    assert shares == sorted(shares, reverse=True)
 
 
 def test_relay_is_fuller_than_its_own_pace_would_allow(deployment: Outcome) -> None:
@@ -128,11 +100,7 @@ def test_relay_is_fuller_than_its_own_pace_would_allow(deployment: Outcome) -> N
     assert relay.batch is not None
     assert relay.batch > decode_cap(question(), paced, work).batch
     assert deployment.tpot is not None
-    assert deployment.tpot.p90 <= TPOT_S * (1 + 1e-6)
-
-
-def test_relay_writes_six_percent_of_the_tokens() -> None:
-    assert 100 * published_fleet(question(), relayed=True).relay_token_share == pytest.approx(6.2, abs=2)
+    assert deployment.tpot.p90 <= pdd.TPOT_S * (1 + 1e-6)
 
 
 def test_relay_line_and_main_decode_settle(deployment: Outcome) -> None:
@@ -145,26 +113,10 @@ def test_relay_line_and_main_decode_settle(deployment: Outcome) -> None:
         assert again[pool_id].tokens_per_request == pytest.approx(work.tokens_per_request, rel=0.01)
 
 
-def test_transfers_take_one_to_twenty_seconds() -> None:
-    """Published: 1-20 s, about 1 s for the high-hit majority."""
-    (line,) = published_fleet(question(), relayed=False).lines
-    assert 0.3 <= line.transfer.p50 <= 1.5
-    assert 10 <= line.transfer.p99 <= 25
-
-
-def test_absolute_ttft_is_near_the_published_one() -> None:
-    """Direct 6.7 / 18.3 / 29.7 s, PDD 4.2 / 9.8 / 14.4 s: tails within a fifth, medians within a third."""
-    problem = question()
-    for relayed, published in ((True, (4.2, 9.8, 14.4)), (False, (6.7, 18.3, 29.7))):
-        ttft = published_fleet(problem, relayed=relayed).ttft
-        for predicted, told, within in zip((ttft.p50, ttft.p90, ttft.p99), published, (0.34, 0.2, 0.2), strict=True):
-            assert predicted == pytest.approx(told, rel=within)
-
-
 def test_without_decode_cache_the_line_is_hopeless() -> None:
     """Published: no DRC needs far more than economical 10-100 Gbit/s; with it traffic falls up to tenfold."""
     problem = question()
-    with_cache = published_fleet(problem, relayed=False)
+    with_cache = pdd.published_fleet(problem, relayed=False)
     (way,) = with_cache.plan.paths
     without = evaluate(problem, replace(with_cache.plan, paths=(replace(way, decode_cache=False),)))
     ratio = without.lines[0].mean_gbps / with_cache.lines[0].mean_gbps
