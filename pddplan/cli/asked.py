@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_type_hints
 
 import typer
 
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from pddplan.sizing import Inputs
 
 
+DEFAULT_WORKLOAD = "agentic-64k"
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A question, its promises, and the form of the answer, as given on the command line."""
 
-    workload: options.WorkloadOption = "agentic-64k"
+    workload: options.WorkloadOption = DEFAULT_WORKLOAD
     sites: options.SitesOption = None
     rps: options.RpsOption = None
     ttft_p50: options.TtftP50Option = None
@@ -66,11 +69,12 @@ class Asked:
     csv: options.CsvOption = None
     profiles: options.ProfilesOption = None
 
-    def inputs(self, workload: str | None = None) -> Inputs:
-        """Read the files of the question (of another workload, if one is named)."""
+    def inputs(self, workload: str | None = None, **more: Unpack[Given]) -> Inputs:
+        """Read the files of the question (of another workload, if one is named); ``more`` overrides them too."""
         from pddplan import api
 
-        return api.load_inputs(self.workload if workload is None else workload, self.sites, **self.given())
+        given: Given = {**self.given(), **more}
+        return api.load_inputs(self.workload if workload is None else workload, self.sites, **given)
 
     def given(self) -> Given:
         """What overrides the files of the question."""
@@ -143,9 +147,53 @@ class Asked:
             sys.stdout.write(text(found, Screen.of(sys.stdout)))
 
 
-def asks(*, leave_out: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of ``Asked`` (without some), and hand them over as its first argument."""
-    hints = get_type_hints(Asked, include_extras=True)
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """What a plan must keep beyond its promises, for studies of questions as ``size`` asks them."""
+
+    chip: options.ChipsOption = None
+    shape: options.ShapesOption = None
+    settings: options.SettingsOption = None
+    spare: options.SpareOption = None
+    spare_share: options.SpareShareOption = None
+    max_utilization: options.MaxUtilizationOption = None
+    max_line_utilization: options.MaxLineUtilizationOption = None
+    max_chips: options.MaxChipsOption = None
+    survive_line_loss: options.SurviveLineLossOption = None
+
+    def given(self) -> Given:
+        """What overrides the files of the question."""
+        from pddplan import api
+
+        settings = api.settings_of(self.settings) if self.settings else None
+        return {"spare_fraction": self.spare_share, "shapes": self.shape or None, "settings": settings}
+
+    def limits(self, inputs: Inputs, *, time_limit_s: float, max_nodes: int) -> Limits:
+        """Limits of each search."""
+        from pddplan.optimize import Limits
+        from pddplan.questions import known_chip
+
+        said = {
+            "redundant_instances": self.spare,
+            "max_utilization": self.max_utilization,
+            "max_line_utilization": self.max_line_utilization,
+            "max_chips": self.max_chips,
+            "survive_line_loss": self.survive_line_loss,
+            "allowed_chips": tuple(known_chip(inputs.sites, name) for name in self.chip) if self.chip else None,
+        }
+        known: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        return Limits(time_limit_s=time_limit_s, max_nodes=max_nodes, **known)
+
+
+def asks(
+    *, leave_out: tuple[str, ...] = (), also: type[Limited] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of ``Asked`` (without some), and hand them over as its first argument.
+
+    ``also``: further options, handed over as the second.
+    """
+    records: tuple[type[Any], ...] = (Asked, also) if also is not None else (Asked,)
+    hints = {name: hint for record in records for name, hint in get_type_hints(record, include_extras=True).items()}
     shared = {
         spec.name: inspect.Parameter(
             spec.name,
@@ -153,12 +201,14 @@ def asks(*, leave_out: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], 
             default=None if spec.default is MISSING else spec.default,
             annotation=hints[spec.name],
         )
-        for spec in fields(Asked)
+        for record in records
+        for spec in fields(record)
         if spec.name not in leave_out
     }
+    names = [[spec.name for spec in fields(record) if spec.name in shared] for record in records]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[len(records) :]
         merged = [own_one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for own_one in own]
         for at, name in enumerate(name for name in ("workload", "sites") if name in shared):
             merged.insert(at, shared[name])
@@ -166,9 +216,12 @@ def asks(*, leave_out: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], 
 
         @functools.wraps(command)
         def called(**given: Any) -> None:
-            asked = Asked(**{name: given.pop(name) for name in shared})
+            asked, *further = (
+                record(**{name: given.pop(name) for name in own_names})
+                for record, own_names in zip(records, names, strict=True)
+            )
             with options.profile_dirs(asked.profiles):
-                command(asked, **given)
+                command(asked, *further, **given)
 
         called.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}

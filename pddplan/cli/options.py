@@ -27,11 +27,23 @@ def positive(param: typer.CallbackParam, value: float | None) -> float | None:
     return value
 
 
+def share(param: typer.CallbackParam, value: float | None) -> float | None:
+    """Callback of numeric options: above zero, and one at most, or not given."""
+    if value is not None and not 0 < value <= 1:
+        raise InputError(
+            Problem(what=f"{_flag(param)} must lie in (0, 1], got {value:g}", fix=f"for example {_flag(param)} 0.9")
+        )
+    return value
+
+
 def not_negative(param: typer.CallbackParam, value: float | None) -> float | None:
     """Callback of numeric options: finite and not below zero, or not given."""
     if value is not None and not (math.isfinite(value) and value >= 0):
         raise InputError(
-            Problem(what=f"{_flag(param)} must be a finite number from 0 up, got {value:g}", fix="correct it")
+            Problem(
+                what=f"{_flag(param)} must be a finite number from 0 up, got {value:g}",
+                fix=f"write {_flag(param)} 0 or more, or leave it away",
+            )
         )
     return value
 
@@ -71,6 +83,50 @@ TopologyOption = Annotated[
 ]
 SecondsOption = Annotated[
     float, typer.Option("--time-limit", callback=positive, help="Seconds per plan: the best found until then counts.")
+]
+ShapesOption = Annotated[
+    list[str] | None, typer.Option("--shape", help="Only instances of this shape, e.g. TP8 (repeatable).")
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Setting of the evaluator, e.g. overlap=layerwise (repeatable)."),
+]
+SpareOption = Annotated[
+    int | None, typer.Option("--spare", min=0, help="Instances every pool keeps in reserve (N+1: 1). [default: 0]")
+]
+SpareShareOption = Annotated[
+    float | None,
+    typer.Option(
+        "--spare-share",
+        callback=not_negative,
+        help="Chips held in reserve, as a share of those in service. [default: as the sites file says]",
+    ),
+]
+MaxUtilizationOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-utilization",
+        callback=share,
+        help="No pool is planned busier than this. [default: 0.95]",
+    ),
+]
+MaxLineUtilizationOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-line-utilization",
+        callback=share,
+        help="No line is planned fuller than this. [default: 0.9]",
+    ),
+]
+MaxChipsOption = Annotated[
+    int | None, typer.Option("--max-chips", min=1, help="Chips of all pools together, spares included.")
+]
+SurviveLineLossOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--survive-line-loss/--no-survive-line-loss",
+        help="Promises must hold with one line of each bundle lost. [default: no]",
+    ),
 ]
 DrawingOption = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Also write a page with drawings (SVG).")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pddplan.cli import options
-from pddplan.cli.asked import Asked, asks
+from pddplan.cli.asked import Asked, Limited, asks
 
 if TYPE_CHECKING:
     from pddplan.report.text_table import Screen
@@ -22,9 +22,10 @@ Examples:
 """
 
 
-@asks(leave_out=("time_limit",))
+@asks(leave_out=("time_limit",), also=Limited)
 def pareto(
     asked: Asked,
+    limited: Limited,
     x: Annotated[str, typer.Option("--x", help="What to pay with: cost or chips (may stand on either axis).")] = "cost",
     y: Annotated[
         str, typer.Option("--y", help="What to get: ttft-p50, ttft-p90, ttft-p99, tpot, e2e-p50, e2e-p90, e2e-p99.")
@@ -36,12 +37,11 @@ def pareto(
     html: options.DrawingOption = None,
 ) -> None:
     """Print plans of which none is better than another in both cost and latency; the other promises hold for all."""
-    from pddplan.optimize import Limits
     from pddplan.report.front import drawing, front_csv, front_json, render
     from pddplan.studies.pareto import front
 
-    inputs = asked.inputs()
-    limits = Limits(time_limit_s=time_limit, max_nodes=60)
+    inputs = asked.inputs(**limited.given())
+    limits = limited.limits(inputs, time_limit_s=time_limit, max_nodes=60)
     found = front(inputs, x=x, y=y, topology=asked.topology(topology, inputs), limits=limits, points=points)
     if html is not None:
         from pddplan.files import write_atomically

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pddplan.cli import options
-from pddplan.cli.asked import Asked, asks
+from pddplan.cli.asked import DEFAULT_WORKLOAD, Asked, asks
 from pddplan.errors import InfeasibleError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ def size(
         bool, typer.Option("--inventory", help="Serve as much as the chips of the sites file can (max_chips).")
     ] = False,
     chip: options.ChipsOption = None,
-    shape: Annotated[
-        list[str] | None, typer.Option("--shape", help="Only instances of this shape, e.g. TP8 (repeatable).")
-    ] = None,
+    shape: options.ShapesOption = None,
     again: Annotated[
         Path | None,
-        typer.Option("--from", metavar="PLAN", help="Take all inputs from this plan file, and size them anew."),
+        typer.Option(
+            "--from", metavar="PLAN", help="Take inputs, topology and limits from this plan file, and size them anew."
+        ),
     ] = None,
     keep: Annotated[
         Path | None,
@@ -83,52 +83,16 @@ def size(
             "[default: 0.02 with --keep]",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Setting of the evaluator, e.g. overlap=layerwise (repeatable)."
-        ),
-    ] = None,
+    settings: options.SettingsOption = None,
     tables: Annotated[
         bool, typer.Option("--tables/--no-tables", help="Let measured latency tables stand in for the formulas.")
     ] = True,
-    spare: Annotated[
-        int | None, typer.Option("--spare", min=0, help="Instances every pool keeps in reserve (N+1: 1). [default: 0]")
-    ] = None,
-    spare_share: Annotated[
-        float | None,
-        typer.Option(
-            "--spare-share",
-            callback=options.not_negative,
-            help="Chips held in reserve, as a share of those in service. [default: as the sites file says]",
-        ),
-    ] = None,
-    max_utilization: Annotated[
-        float | None,
-        typer.Option(
-            "--max-utilization",
-            callback=options.positive,
-            help="No pool is planned busier than this. [default: 0.95]",
-        ),
-    ] = None,
-    max_line_utilization: Annotated[
-        float | None,
-        typer.Option(
-            "--max-line-utilization",
-            callback=options.positive,
-            help="No line is planned fuller than this. [default: 0.9]",
-        ),
-    ] = None,
-    max_chips: Annotated[
-        int | None, typer.Option("--max-chips", min=1, help="Chips of all pools together, spares included.")
-    ] = None,
-    survive_line_loss: Annotated[
-        bool | None,
-        typer.Option(
-            "--survive-line-loss/--no-survive-line-loss",
-            help="Promises must hold with one line of each bundle lost. [default: no]",
-        ),
-    ] = None,
+    spare: options.SpareOption = None,
+    spare_share: options.SpareShareOption = None,
+    max_utilization: options.MaxUtilizationOption = None,
+    max_line_utilization: options.MaxLineUtilizationOption = None,
+    max_chips: options.MaxChipsOption = None,
+    survive_line_loss: options.SurviveLineLossOption = None,
     csv_separator: Annotated[str, typer.Option("--csv-separator", help="Between CSV fields: , ; or tab.")] = ",",
     csv_decimal: Annotated[str, typer.Option("--csv-decimal", help="Decimal mark in CSV: . or ,")] = ".",
     csv_bom: Annotated[bool, typer.Option("--csv-bom", help="Start the CSV file with a byte-order mark.")] = False,
@@ -153,11 +117,19 @@ def size(
 ) -> None:
     """Find the plan: chips per role and place, routing, line, cost, and whether the promises hold."""
     from pddplan import api
+    from pddplan.optimize.topologies import TOPOLOGIES
     from pddplan.plan_file import read_asked, read_plan_file
 
     as_json, csv = asked.as_json, asked.csv
     if full and html is None:
         raise InputError(Problem(what="--full is about the page of --html", fix="add --html FILE, or leave it away"))
+    if again is not None and asked.workload != DEFAULT_WORKLOAD:
+        raise InputError(
+            Problem(
+                what=f"--from takes the traffic of {again}, --workload asks for another",
+                fix="leave one of them away; --rps, --promise and --model change what --from takes",
+            )
+        )
     given: Given = {
         **asked.given(),
         "spare_fraction": spare_share,
@@ -165,9 +137,12 @@ def size(
         "tables": tables,
         "settings": api.settings_of(settings or ()) if settings or again is None else None,
     }
+    source, before = (asked.workload, None) if again is None else read_plan_file(again)
+    if topology is None and before is not None and before.topology in TOPOLOGIES:
+        topology = before.topology
     try:
         sizing = api.size(
-            asked.workload if again is None else read_plan_file(again)[0],
+            source,
             asked.sites,
             topology=topology,
             objective=objective,

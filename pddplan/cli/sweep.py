@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pddplan.cli import options
-from pddplan.cli.asked import Asked, asks
+from pddplan.cli.asked import Asked, Limited, asks
+from pddplan.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from pddplan.studies.sweep import Row, Sweep
 
+MAX_NODES = 200
 _EXAMPLES = """\b
 Examples:
   pddplan sweep --vary hit_rate=0.5:0.99:20 --csv sweep.csv --plot cost
@@ -27,9 +29,10 @@ Examples:
 """
 
 
-@asks(leave_out=("csv", "time_limit"))
+@asks(leave_out=("csv", "time_limit"), also=Limited)
 def sweep(
     asked: Asked,
+    limited: Limited,
     vary: Annotated[
         list[str],
         typer.Option(
@@ -72,18 +75,19 @@ def sweep(
     time_limit: options.SecondsOption = 30.0,
 ) -> None:
     """Size the workload for every combination of values; one tidy row each. A point without a plan is a row too."""
-    from pddplan.optimize import Limits
     from pddplan.report import sweep_file
     from pddplan.studies import side_by_side
     from pddplan.studies import sweep as study
     from pddplan.studies.axes import parse_axis
 
     side_by_side.check(backend, jobs=jobs, address=cluster)
+    if resume and csv is None:
+        raise InputError(Problem("--resume goes on from a file", fix="say which with --csv FILE", where="--resume"))
     drawn = _figures(plot or ())
     question = study.ask(
-        lambda files: replace(asked, **files).inputs(),  # type: ignore[arg-type]
+        lambda files: replace(asked, **files).inputs(**limited.given()),  # type: ignore[arg-type]
         [parse_axis(text) for text in vary],
-        limits=Limits(time_limit_s=time_limit, max_nodes=200),
+        limits=lambda inputs: limited.limits(inputs, time_limit_s=time_limit, max_nodes=MAX_NODES),
         topology=topology,
         objective=objective,
     )

@@ -131,13 +131,14 @@ def ask(
     load: Callable[[Mapping[str, Value]], Inputs],
     axes: Sequence[Axis],
     *,
-    limits: Limits,
+    limits: Limits | Callable[[Inputs], Limits],
     topology: str | None = None,
     objective: str = "cost",
 ) -> Sweep:
     """Read the files of all questions, and refuse what cannot be meant before anything runs.
 
-    ``load`` gives the inputs for values of the axes of FILES. Single values that make no sense become rows.
+    ``load`` gives the inputs for values of the axes of FILES, ``limits`` may depend on the first of them.
+    Single values that make no sense become rows.
 
     Raises:  InputError for files that cannot be read, an unknown objective, and axes of which no value makes sense.
     """
@@ -145,6 +146,8 @@ def ask(
     own = [axis for axis in axes if axis.name in FILES]
     bases = {values: load({axis.name: value for axis, value in zip(own, values, strict=True)}) for values in grid(own)}
     first = next(iter(bases.values()))
+    bounds = limits(first) if callable(limits) else limits
+    bounds.check()
     named = tuple(with_known_chips(axes, first.sites))
     for axis in named:
         _check_axis(first, axis)
@@ -153,11 +156,11 @@ def ask(
         "version": __version__,
         "topology": None if varied else topology,
         "objective": objective,
-        "limits": to_plain(limits),
+        "limits": to_plain(bounds),
     }
     return Sweep(
         axes=named,
-        limits=limits,
+        limits=bounds,
         topology=topology,
         objective=objective,
         bases=bases,

@@ -86,6 +86,9 @@ def test_backends_and_an_existing_cluster_give_the_same_table() -> None:
         (("--backend", "dusk"), "--backend", "did you mean 'dask'"),
         (("--cluster", "tcp://127.0.0.1:1"), "--cluster", "knows no cluster"),
         (("--jobs", "0"), "--jobs", "answer nothing"),
+        (("--resume",), "--resume", "say which with --csv"),
+        (("--chip", "h900"), "--chip", "no site offers"),
+        (("--max-utilization", "1.5"), "--max-utilization", "(0, 1]"),
         (("--objective", "bcrr"), "--objective", "did you mean 'bcr'"),
         (("--plot", "costs"), "--plot", "did you mean 'cost'"),
         (("--backend", "dask", "--cluster", "nowhere"), "--cluster", "no dask cluster answers at 'nowhere'"),
@@ -178,6 +181,18 @@ def test_rows_of_other_inputs_are_not_gone_on_from(tmp_path: Path, capsys: pytes
     fewer = ["sweep", "--vary", "rps=2,4", "-t", "pd", "--csv", str(path), "--resume"]
     assert app(fewer) == 2
     assert "not asked for now" in capsys.readouterr().err
+
+
+def test_limits_of_size_hold_in_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["sweep", "--vary", "rps=8", "-t", "pd", "--backend", "serial", "--json"]
+
+    def found(*given: str) -> dict[str, object]:
+        assert app([*asked, *given]) == 0
+        return json.loads(capsys.readouterr().out)["rows"][0]  # type: ignore[no-any-return]
+
+    free, spare = found(), found("--spare", "1", "--chip", "h100", "--set", "tail_margin=0.1")
+    assert float(str(spare["chips"])) > float(str(free["chips"]))
+    assert found("--max-chips", "8")["status"] == "infeasible"
 
 
 def test_models_vary_by_the_files_of_each() -> None:
