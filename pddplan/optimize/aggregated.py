@@ -1,26 +1,25 @@
 """The cheapest aggregated fleet: what splitting must beat, found quickly enough to stand beside every plan.
 
 One kind of instances is tried first, of every shape. Then the program of flows over all shapes says which kinds a
-cheaper mixture would use (long prefills on one, short ones on another), and these are searched from the best fleet so
-far. It goes on with the next kinds until the program leaves little, or has been asked often enough.
+cheaper mixture would use (long prefills on one, short ones on another). Of these the few fleets cheaper than the best
+one are tried with balanced traffic, and where that leaves much they are searched. It goes on with the next kinds until
+the program leaves little, or has been asked often enough.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
-from pddplan.domain.plan import Pool, Role, Shape
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import considered_pools
+from pddplan.optimize.balanced import balanced_fleet
 from pddplan.optimize.every_shape import every_shape
+from pddplan.optimize.known import as_found
 from pddplan.optimize.objective import Limits, Objective
-from pddplan.optimize.question import reporting
-from pddplan.optimize.rounds import search_plans
-from pddplan.optimize.search import BEST_FOUND, INTERRUPTED
-from pddplan.optimize.settle import LEAST_TIME_S, Found, NothingFound, better, interrupted, value_of
+from pddplan.optimize.question import Question, reporting
+from pddplan.optimize.search import BEST_FOUND
+from pddplan.optimize.settle import Found, NothingFound, better, interrupted, value_of
 from pddplan.optimize.topologies import Shapes, find_topology
 
 AGGREGATED = "colocated"
@@ -34,82 +33,75 @@ SHARE_PER_LOOK = 0.2
 
 
 def cheapest_aggregated(problem: Problem, *, objective: Objective, limits: Limits, shapes: Shapes) -> Found | None:
-    """The cheapest aggregated fleet that a short search finds, with how much cheaper one could be; None without any."""
-    topology = find_topology(AGGREGATED)
-    deadline = time.perf_counter() + limits.time_limit_s
+    """The cheapest aggregated fleet that a short search finds, with how much cheaper one could be; None without any.
 
-    def searched(known: Found | None, own: Shapes, *, nodes: int) -> Found | NothingFound:
-        return search_plans(
-            problem,
-            topology,
-            objective=objective,
-            limits=replace(
-                limits,
-                every_shape=True,
-                prove_shapes=False,
-                max_nodes=min(limits.max_nodes, nodes),
-                time_limit_s=max(deadline - time.perf_counter(), LEAST_TIME_S),
-            ),
-            shapes=own,
-            known=known.outcome.plan if known is not None else None,
-        )
-
-    best = _better(None, searched(None, shapes, nodes=0), objective)
-    _, pools, _, _ = considered_pools(problem, topology, limits=limits, shapes=shapes)
+    ``objective`` is least cost at a rate.
+    """
+    quick = replace(limits, every_shape=True, prove_shapes=False)
+    question = Question(problem, find_topology(AGGREGATED), objective, quick, shapes, time.perf_counter())
+    points = question.points()
+    if points is None:
+        return None
+    best = _better(None, question.best(points, None, nodes=0), objective)
     every = every_shape(
         problem,
-        topology,
-        pools,
+        question.topology,
+        points.considered,
         objective=objective,
         limits=limits,
         score=value_of(best.outcome, objective) if best is not None else None,
         time_limit_s=SHARE_PER_LOOK * limits.time_limit_s,
         apart=True,
     )
-    if every is None or (best is not None and interrupted(best.outcome)):
-        return best
     inside, outside = -math.inf, math.inf
-    for look in range(MOST_LOOKS + 1):
-        enough = CLOSE_ENOUGH if look else limits.acceptable_gap
-        if look == MOST_LOOKS or (best is not None and _ahead(best, outside, objective) <= enough):
-            break
+    enough = limits.acceptable_gap
+    for _ in range(MOST_LOOKS if every is not None else 0):
+        assert every is not None
         if best is not None:
             every.only_better_than(value_of(best.outcome, objective))
         bound = every.bound(time_limit_s=SHARE_PER_LOOK * limits.time_limit_s)
-        if bound is None:
+        outside = min(outside, bound.score) if bound is not None else outside
+        if bound is None or not bound.pools or _within(best, outside, enough, objective) or question.left_s() <= 0:
             break
-        outside = min(outside, bound.score)
-        close = best is not None and _ahead(best, outside, objective) <= enough
-        if close or not bound.pools or time.perf_counter() > deadline:
+        enough = CLOSE_ENOUGH
+        best = _with_balance(question, bound.pools, best, above=-outside)
+        if _within(best, outside, enough, objective):
             break
         kinds = bound.pools | (frozenset(pool.id for pool in best.outcome.plan.pools) if best else frozenset())
-        found = searched(best, _only(shapes, [pool for pool in pools if pool.id in kinds]), nodes=NODES_PER_LOOK)
+        own = question.points(only=kinds)
+        if own is None:
+            break
+        found = question.best(own, best, nodes=NODES_PER_LOOK)
         inside = max(inside, _most(found, objective))
         best = _better(best, found, objective)
         every.leave_out(kinds)
-        if best is not None and interrupted(best.outcome):
+        if best is not None and (interrupted(best.outcome) or _within(best, outside, enough, objective)):
             break
-    if best is None or math.isinf(outside):
+    if best is None or math.isinf(outside) or interrupted(best.outcome):
         return best
     gap = max(_ahead(best, max(inside, outside), objective), 0.0)
-    status = "optimal" if gap <= max(limits.gap, limits.acceptable_gap) else BEST_FOUND
-    status = INTERRUPTED if interrupted(best.outcome) else status
     return reporting(
-        best, status=status, gap=gap, gap_over_all=gap, shapes_searched=len(pools), shapes_possible=len(pools)
+        best,
+        status="optimal" if gap <= max(limits.gap, limits.acceptable_gap) else BEST_FOUND,
+        gap=gap,
+        gap_over_all=gap,
+        shapes_searched=len(points.considered),
+        shapes_possible=len(points.considered),
     )
 
 
-def _only(shapes: Shapes, pools: Sequence[Pool]) -> Shapes:
-    kept = {(pool.role, pool.chip, pool.shape) for pool in pools}
+def _with_balance(question: Question, kinds: frozenset[str], best: Found | None, *, above: float) -> Found | None:
+    """The best fleet known, or a cheaper one of these kinds with balanced traffic."""
+    points = question.points(only=kinds)
+    if points is None or best is None:
+        return best
+    tried = balanced_fleet(points, topology=AGGREGATED, above=above, below=best.outcome.cost.monthly_total)
+    found = as_found(points, tried.outcome.plan, topology=AGGREGATED) if tried is not None else None
+    return _better(best, found, question.objective)
 
-    def own(chip: str, role: Role) -> Sequence[Shape]:
-        return [shape for shape in shapes(chip, role) if (role, chip, shape) in kept]
 
-    return own
-
-
-def _better(best: Found | None, found: Found | NothingFound, objective: Objective) -> Found | None:
-    if isinstance(found, NothingFound):
+def _better(best: Found | None, found: Found | NothingFound | None, objective: Objective) -> Found | None:
+    if found is None or isinstance(found, NothingFound):
         return best
     return found if best is None or better(found.outcome, best.outcome, objective) else best
 
@@ -122,6 +114,11 @@ def _most(found: Found | NothingFound, objective: Objective) -> float:
     return reached + (report.gap if report is not None else 0.0) * abs(reached)
 
 
+def _within(best: Found | None, score: float, gap: float, objective: Objective) -> bool:
+    return best is not None and _ahead(best, score, objective) <= gap
+
+
 def _ahead(best: Found, score: float, objective: Objective) -> float:
+    """How far a score lies above that of a plan, as a fraction."""
     reached = value_of(best.outcome, objective)
     return (score - reached) / abs(reached) if reached else 0.0
