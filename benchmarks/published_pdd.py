@@ -20,6 +20,7 @@ from pddplan.evaluate.problem import Problem
 from pddplan.optimize import Limits, Objective
 from pddplan.profiles.lookup import bundled_root, use_profiles
 from pddplan.sizing import Inputs
+from pddplan.units import MIB, MS_PER_S
 
 RATE_RPS, BASELINE_RPS = 11.5, 9.0
 TPOT_S = 0.042
@@ -357,14 +358,14 @@ INPUTS: tuple[Input, ...] = (
     Input(
         "TCP window of a transfer (at 30 ms)",
         "calibrated on transfers of 1-20 s, about 1 s for most",
-        lambda i: i.sites.lines["a-b"].tcp_window_bytes / 2**20,
+        lambda i: i.sites.lines["a-b"].tcp_window_bytes / MIB,
         "MiB",
         _window,
     ),
     Input(
         "step of a single sequence",
         "assumed: half of a full one",
-        lambda i: 1e3 * _points(i, "decode", H100)[0][1],
+        lambda i: MS_PER_S * _points(i, "decode", H100)[0][1],
         "ms",
         _first_step,
     ),
@@ -378,7 +379,7 @@ INPUTS: tuple[Input, ...] = (
     Input(
         "TPOT promised",
         "inferred: 6.2 % of 1K tokens in 2.6 s of relaying",
-        lambda i: 1e3 * (i.workload.promises.tpot_s or 0.0),
+        lambda i: MS_PER_S * (i.workload.promises.tpot_s or 0.0),
         "ms",
         _tpot,
     ),
