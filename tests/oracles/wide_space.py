@@ -103,8 +103,9 @@ class Everything(PlainEverything):
         places = self.problem.sites
         for pool in full.pools:
             held[pool.site, pool.chip] = held.get((pool.site, pool.chip), 0) + pool.chips
-            watts = chip_power_w(self.problem.chips[pool.chip], places.sites[pool.site], finance=places.finance)
-            power[pool.site] = power.get(pool.site, 0.0) + pool.chips * watts / WATTS_PER_KW
+            if places.sites[pool.site].power_limit_kw is not None:
+                watts = chip_power_w(self.problem.chips[pool.chip], places.sites[pool.site], finance=places.finance)
+                power[pool.site] = power.get(pool.site, 0.0) + pool.chips * watts / WATTS_PER_KW
         stock = {key: places.sites[key[0]].chips[key[1]].max_chips for key in held}
         kilowatts = {site: places.sites[site].power_limit_kw for site in power}
         most = self.case.limits.max_chips
