@@ -139,7 +139,7 @@ class Search:
 
     @property
     def better_than(self) -> float:
-        return self.best + BETTER * abs(self.best)
+        return self.best + BETTER * abs(self.best) if math.isfinite(self.best) else self.best
 
     def look(self) -> None:
         if self.left <= 0:
