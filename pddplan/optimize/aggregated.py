@@ -23,9 +23,10 @@ from pddplan.optimize.settle import Found, NothingFound, better, interrupted, va
 from pddplan.optimize.topologies import Shapes, find_topology
 
 AGGREGATED = "colocated"
-NODES_PER_LOOK = 20
-MOST_LOOKS = 3
-"""Mixtures searched, and the cells each may take: counted, so that slow machines find the same fleet."""
+NODES = 20
+MOST_LOOKS = 4
+"""Cells that the search of the first mixture may take, and mixtures tried: counted, so that slow machines find the same
+fleet."""
 CLOSE_ENOUGH = 0.05
 """After the first mixture: what is compared with need not be proven closer than this fraction."""
 SHARE_PER_LOOK = 0.2
@@ -55,7 +56,7 @@ def cheapest_aggregated(problem: Problem, *, objective: Objective, limits: Limit
     )
     inside, outside = -math.inf, math.inf
     enough = limits.acceptable_gap
-    for _ in range(MOST_LOOKS if every is not None else 0):
+    for look in range(MOST_LOOKS if every is not None else 0):
         assert every is not None
         if best is not None:
             every.only_better_than(value_of(best.outcome, objective))
@@ -68,12 +69,13 @@ def cheapest_aggregated(problem: Problem, *, objective: Objective, limits: Limit
         if _within(best, outside, enough, objective):
             break
         kinds = bound.pools | (frozenset(pool.id for pool in best.outcome.plan.pools) if best else frozenset())
-        own = question.points(only=kinds)
-        if own is None:
-            break
-        found = question.best(own, best, nodes=NODES_PER_LOOK)
-        inside = max(inside, _most(found, objective))
-        best = _better(best, found, objective)
+        own = question.points(only=kinds) if look == 0 else None
+        if own is not None:
+            found = question.best(own, best, nodes=NODES)
+            best = _better(best, found, objective)
+            inside = max(inside, min(_most(found, objective), bound.score))
+        else:
+            inside = max(inside, bound.score)  # not searched: the program alone speaks for them
         every.leave_out(kinds)
         if best is not None and (interrupted(best.outcome) or _within(best, outside, enough, objective)):
             break
