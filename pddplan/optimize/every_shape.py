@@ -21,7 +21,7 @@ from pddplan.domain.plan import PathKind, Pool, Role
 from pddplan.domain.workload import Array
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import FLOWS_PER_SECOND, candidates_at, considered_pools, sized, too_large, unsized
-from pddplan.optimize.data import LineOption, Quantile, Route
+from pddplan.optimize.data import LineOption, Quantile
 from pddplan.optimize.flow_program import (
     MOST_INSTANCES,
     Candidates,
@@ -32,7 +32,7 @@ from pddplan.optimize.flow_program import (
 )
 from pddplan.optimize.kinds import Kind, as_kinds, divided, kinds_of
 from pddplan.optimize.learning import ANY_WAY, Learning, Waits, Way, counts_up_to, row_of
-from pddplan.optimize.levels import Levels, LineLevel
+from pddplan.optimize.levels import LineLevel
 from pddplan.optimize.mix import first_mix, pools_of
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
@@ -215,7 +215,7 @@ class EveryShape:
     def tighten(self, bound: Bound) -> bool:
         """Learn what the ways can do at best, then what a solution's pools and lines lose; False when all was known."""
         if self._learning is None:
-            self.given = _at_best(self.given, self.learning)
+            self.given = _at_best(self.given, self.learning, self.rate_rps)
             self._write()
             return True
         learnt = False
@@ -296,7 +296,7 @@ class EveryShape:
         built, given = self.built, self.built.given
         option = next(o for o in given.options if o.id == option_id)
         members = {kind[0]: kind for kind in self.kinds}
-        learnt = False
+        learnt = self._relayed_on(option)
         for promise in given.promises:
             flows, most = [], 0.0
             lost_by: dict[tuple[str, str], Array | None] = {}
@@ -313,6 +313,23 @@ class EveryShape:
             if flows:
                 self._miss(promise.name, flows, built.taken[option_id], most)
                 learnt = True
+        return learnt
+
+    def _relayed_on(self, option: LineOption) -> bool:
+        """Where this option is taken relays make no more tokens than fit into a transfer when it is filled."""
+        import pulp
+
+        built, on = self.built, self.built.taken[option.id]
+        shares = self.learning.eager({option.line: filled(option, self.given, self.rate_rps)})
+        weight = self.learning.points.data.weight
+        learnt = False
+        for (line, site, _, k), (made, flows) in built.made.items():
+            if line == option.line and (line, site) in shares:
+                most = float(shares[line, site][1][k])
+                largest = float(built.rate.upBound) * float(weight[k])
+                rows = [(made, 1.0), *((flow, -most) for flow, _ in flows), (on, largest)]
+                built.program += pulp.LpAffineExpression(rows) <= largest
+                learnt |= most < 1
         return learnt
 
     def _lost_on(self, kind: Kind, target: str, option: LineOption, promise: Quantile) -> Array | None:
@@ -444,7 +461,7 @@ def _beside_the_quickest(
     return sized(points, limits=limits)
 
 
-def _at_best(given: Candidates, learning: Learning) -> Candidates:
+def _at_best(given: Candidates, learning: Learning, rate_rps: float) -> Candidates:
     """The candidates with the coverage that idle pools and idle thick lines give, and what relays can make at most."""
     points, best = learning.points, learning.best
     direct, relayed, here = dict(given.direct), dict(given.relayed), dict(given.here)
@@ -457,26 +474,26 @@ def _at_best(given: Candidates, learning: Learning) -> Candidates:
     for row, path in enumerate(points.paths):
         if path.kind in (PathKind.AGGREGATED, PathKind.P_RLD):
             here[path.prefill] = best[row].coverage
-    return replace(given, direct=direct, relayed=relayed, here=here, eager=_eager(given, points, best))
+    return replace(given, direct=direct, relayed=relayed, here=here, eager=_eager(given, learning, rate_rps))
 
 
-def _eager(given: Candidates, points: Points, best: Sequence[Route]) -> dict[tuple[str, str], tuple[Array, Array]]:
+def _eager(given: Candidates, learning: Learning, rate_rps: float) -> dict[tuple[str, str], tuple[Array, Array]]:
     """Least and most of a request's tokens that its relay makes: on the best line, and on the thinnest one filled."""
-    output = np.maximum(given.problem.workload.classes.output_tokens, 1.0)
-    thinnest: dict[str, LineLevel] = {}
-    for option in sorted(given.options, key=lambda o: (-o.capacity_bytes_per_s, o.id)):
-        thinnest[option.line] = LineLevel(option, option.capacity_bytes_per_s)
-    found: dict[tuple[str, str], tuple[Array, Array]] = {}
-    for row, path in enumerate(points.paths):
-        quick = best[row].relay_tokens
-        if path.line is None or quick is None:
-            continue
-        slow = points.route(row, Levels({}, thinnest)).relay_tokens
-        if slow is not None:
-            least, most = np.minimum(quick, slow) / output, np.minimum(np.maximum(quick, slow) / output, 1.0)
-            before = found.get((path.line, points.pool(path.prefill).site), (least, most))
-            found[path.line, points.pool(path.prefill).site] = (
-                np.minimum(before[0], least),
-                np.maximum(before[1], most),
-            )
-    return found
+    lines = {option.line for option in given.options}
+    thinnest = {
+        line: filled(
+            min((o for o in given.options if o.line == line), key=lambda o: o.capacity_bytes_per_s), given, rate_rps
+        )
+        for line in lines
+    }
+    return learning.eager(thinnest)
+
+
+def filled(option: LineOption, given: Candidates, rate_rps: float) -> LineLevel:
+    """A line of one option that carries as much as it may, or all there is to carry."""
+    weight = given.problem.workload.classes.weight
+    by_id = {pool.id: pool for pool in given.pools}
+    senders = [p for p, targets in given.ways.items() if p in by_id and any(line == option.line for _, line in targets)]
+    payload = [given.problem.payload_bytes(by_id[p], decode_cache=given.decode_cache) for p in senders]
+    most = rate_rps * float(weight @ np.max(payload, axis=0)) if payload else math.inf
+    return LineLevel(option, min(option.capacity_bytes_per_s, most))

@@ -71,6 +71,8 @@ class Candidates:
     """False where the whole KV crosses."""
     eager: Mapping[tuple[str, str], tuple[Array, Array]] = field(default_factory=dict)
     """Per (line, site of the relay): least and most of a relayed request's tokens that its relay makes, as shares."""
+    relay_pace: Mapping[str, float] = field(default_factory=dict)
+    """Per site of relays: time per token at the ceiling over that of a full batch (slots are held for a time)."""
     most: Mapping[str, int] = field(default_factory=dict)
     """Instances of each pool that no better plan exceeds, where more is known than its load says."""
 
@@ -108,7 +110,20 @@ def candidates_of(
         here=in_time,
         decode_cache=decode_cache,
         eager=_eager_at_most(problem, pools, ways, options, mix=mix, ceiling=ceiling, decode_cache=decode_cache),
+        relay_pace=_relay_pace(problem, pools, mix, ceiling=ceiling),
     )
+
+
+def _relay_pace(problem: Problem, pools: Sequence[Pool], mix: Mix, *, ceiling: float) -> dict[str, float]:
+    """The least of the relays of each site: no instance makes more tokens than when it is as full as it may be."""
+    found: dict[str, float] = {}
+    for pool in pools:
+        if pool.role is Role.RELAY:
+            curve = problem.curve(pool, mix.decode[pool.id])
+            full = max(decode_cap(problem, pool, mix.decode[pool.id]).batch, 1)
+            pace = curve.token(max(ceiling * full, 1.0)) / curve.token(full)
+            found[pool.site] = min(found.get(pool.site, 1.0), pace)
+    return found
 
 
 def _eager_at_most(
@@ -190,6 +205,8 @@ class FlowProgram:
     count: dict[str, pulp.LpVariable] = field(default_factory=dict)
     open: dict[str, pulp.LpVariable] = field(default_factory=dict)
     taken: dict[str, pulp.LpVariable] = field(default_factory=dict)
+    made: dict[tuple[str, str, str, int], tuple[pulp.LpVariable, Terms]] = field(default_factory=dict)
+    """Per (line, site of the relay, site of decode, class): what relays make of requests, and the flows it is of."""
     spent: Terms = field(default_factory=list)
     """Monthly cost in thousands."""
     covered: dict[str, Terms] = field(default_factory=dict)
@@ -412,13 +429,14 @@ def _balance(built: FlowProgram) -> None:
             relayed.setdefault((line, site_of[pool_id], target, k), []).append((flow, 1.0))
     for index, ((line, site, target, k), terms) in enumerate(relayed.items()):
         made = pulp.LpVariable(f"e_{index}", 0)
+        built.made[line, site, target, k] = made, terms
         shares = given.eager.get((line, site))
         least, most = (0.0, 1.0) if shares is None else (float(shares[0][k]), float(shares[1][k]))
         program += pulp.LpAffineExpression([(made, 1.0), *((flow, -most) for flow, _ in terms)]) <= 0
         if least > 0:
             program += pulp.LpAffineExpression([(made, 1.0), *((flow, -least) for flow, _ in terms)]) >= 0
         arriving[target, k].append((made, -1.0))
-        near[site, k].append((made, 1.0))
+        near[site, k].append((made, given.relay_pace.get(site, 1.0)))
     for (pool_id, k), flow in built.odd.items():
         near[site_of[pool_id], k].append((flow, 1.0))
         served[k].append((flow, 1.0))

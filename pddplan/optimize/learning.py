@@ -119,6 +119,32 @@ class Learning:
             return None
         return self._lost(row, Levels({}, {**self.thickest, option.line: LineLevel(option, 0.0)}), promise)
 
+    def eager(self, slow: Mapping[str, LineLevel]) -> dict[tuple[str, str], tuple[Array, Array]]:
+        """Least and most of a request's tokens that its relay makes, per line and site, as shares of its tokens.
+
+        Most beside an idle relay on the ``slow`` lines; least on idle ones of the thickest tier, and beside a full one.
+        """
+        output = np.maximum(self.points.problem.workload.classes.output_tokens, 1.0)
+        found: dict[tuple[str, str], tuple[Array, Array]] = {}
+        for row, path in enumerate(self.points.paths):
+            quick = self.best[row].relay_tokens
+            if path.line is None or path.line not in slow or path.relay is None or quick is None:
+                continue
+            tokens = self.points.route(row, Levels({}, slow)).relay_tokens
+            if tokens is None:
+                continue
+            site = self.points.pool(path.prefill).site
+            least = np.minimum(quick, tokens) * self._slowed(path.relay) / output
+            most = np.minimum(np.maximum(quick, tokens) / output, 1.0)
+            before = found.get((path.line, site), (least, most))
+            found[path.line, site] = np.minimum(before[0], least), np.maximum(before[1], most)
+        return found
+
+    def _slowed(self, relay: str) -> float:
+        """Time per token alone over that of a full batch."""
+        curve = self.points.problem.curve(self.points.pool(relay), self.points.mix.decode[relay])
+        return min(curve.token(1.0) / curve.token(max(self.points.batch(relay), 1)), 1.0)
+
     def _lost(self, row: int, levels: Levels, promise: Quantile) -> Array:
         covered = self.points.route(row, levels).coverage[promise.name]
         return np.maximum(self.best[row].coverage[promise.name] - covered, 0.0)

@@ -10,6 +10,8 @@ from pddplan.errors import InputError, Problem, ProblemList, did_you_mean
 KINDS = ("bcr", "cost", "rps")
 SMALLEST_RATE_RPS = 1e-4
 LARGEST_RATE_RPS = 1e7
+LEAST_UTILIZATION = 1e-3
+"""Lower ceilings would only leave the range of numbers that solvers handle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,9 @@ class Limits:
             (self.max_utilization, "--max-utilization"),
             (self.max_line_utilization, "--max-line-utilization"),
         ):
-            if not 0 < value <= 1:
-                faults.append(Problem(f"must lie in (0, 1], got {value!r}", fix=f"write {where} 0.9", where=where))
+            if not LEAST_UTILIZATION <= value <= 1:
+                what = f"must lie in [{LEAST_UTILIZATION:g}, 1], got {value!r}"
+                faults.append(Problem(what, fix=f"write {where} 0.9", where=where))
         if self.redundant_instances < 0:
             faults.append(
                 Problem(f"must be 0 or more, got {self.redundant_instances}", fix="write --spare 1", where="--spare")

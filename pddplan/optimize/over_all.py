@@ -107,7 +107,12 @@ class _OverAll:
     @property
     def others(self) -> bool:
         """Shapes were left out of the first search."""
-        return len(self.points.considered) > len(self.points.pools)
+        return _left_out(self.points)
+
+    @property
+    def _possible(self) -> int:
+        """Shapes that no other beats, and those looked at beside them."""
+        return len({pool.id for pool in self.points.considered} | self.looked_at)
 
     @property
     def _objective(self) -> Objective:
@@ -290,12 +295,12 @@ class _OverAll:
             gap=0.0,
             gap_over_all=0.0,
             shapes_searched=len(self.looked_at),
-            shapes_possible=len(self.points.considered),
+            shapes_possible=self._possible,
         )
 
     def reported(self, found: Found) -> Found:
         """The plan with what was proven of the shapes searched, and of all."""
-        objective, limits = self._objective, self.question.limits
+        objective = self._objective
         inside = _ahead(found, max(self._spoken_for(at) for at in range(len(self.sets))), objective)
         outside = self.outside if self.others else -math.inf
         over_all = None
@@ -307,20 +312,25 @@ class _OverAll:
             changes["status"] = "time limit"
         elif inside is not None and inside > self._close and status == "optimal":
             changes["status"] = BEST_FOUND
-        elif inside is not None and inside <= limits.gap and status in (BEST_FOUND, "time limit"):
+        elif inside is not None and inside <= self._close and status in (BEST_FOUND, "time limit"):
             changes["status"] = "optimal"
         return reporting(
             found,
             **changes,
             shapes_searched=len(self.looked_at),
-            shapes_possible=len(self.points.considered),
+            shapes_possible=self._possible,
             gap_over_all=over_all,
         )
 
 
+def _left_out(points: Points) -> bool:
+    """Some shapes are not looked at that no other beats (a shape looked at may be one that another beats slightly)."""
+    return not {pool.id for pool in points.considered} <= {pool.id for pool in points.pools}
+
+
 def _nothing_at_all(question: Question, points: Points, found: NothingFound) -> NothingFound:
     """No plan of the shapes searched: proven only where there is none of any shape."""
-    if not found.proven or len(points.considered) == len(points.pools):
+    if not found.proven or not _left_out(points):
         return found
     every = question.points(only=frozenset(pool.id for pool in points.considered))
     left_s = max(question.left_s(), LEAST_TIME_S)

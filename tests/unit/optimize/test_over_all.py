@@ -42,3 +42,14 @@ def test_a_gap_to_an_earlier_plan_shrinks_with_a_better_one() -> None:
     solver = over_all.reported(costs(100.0, 0.0)).outcome.solver
     assert solver is not None
     assert solver.gap == pytest.approx(0.12)
+
+
+def test_shapes_count_as_left_out_by_what_they_are_not_by_their_number() -> None:
+    """As many shapes were looked at as no other beats, but one that is beaten in place of the one that beats it."""
+    points = build(question(), find_topology("pd"), objective=Objective("cost"), limits=Limits(), shapes=shapes)
+    assert points is not None
+    asked = Question(question(), find_topology("pd"), Objective("cost"), Limits(), shapes, 0.0)
+    assert not _OverAll(asked, points, cut_short=False).others
+    better = replace(points.considered[0], id="one that beats it")
+    points.considered = (better, *points.considered[1:])
+    assert _OverAll(asked, points, cut_short=False).others
