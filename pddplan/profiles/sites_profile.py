@@ -100,7 +100,8 @@ class SiteBody(Strict):
     chips: Annotated[dict[Identifier, SiteChipBody | None], Field(min_length=1)]
     """Kinds of chips that can be had here, by profile id."""
     power_limit_kw: PositiveNumber | None = None
-    """Most power that the chips here may draw [kW]."""
+    """Most power that the chips here may draw [kW]: (TDP x power_load_fraction + host) x PUE, which is a mean; for
+    peaks set power_load_fraction: 1."""
     pue: Annotated[SourcedPositive, OrPlain] | None = None
     """Total power over IT power of this site."""
     power_price_per_kwh: NonNegativeNumber | None = None

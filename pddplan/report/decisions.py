@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import Path, PathKind, Plan
 from pddplan.domain.workload import Array, RequestClasses, Workload
-from pddplan.report.numbers import count, percent, quantity
+from pddplan.report.numbers import NO_SHARE, count, percent, quantity
 
 MOST_WRONG = 0.1
 """A threshold is named when it sends at most this part of the fewer requests the other way than the plan."""
@@ -28,7 +28,7 @@ class Rule:
     """Requests from a number of tokens on go one way, the others another."""
 
     about: str
-    """``relay``, ``odd traffic`` or ``offload``."""
+    """``relay``, ``odd traffic``, ``offload``, or ``way`` for the choice among ways of one kind."""
     share: float
     """Of all requests that go this way."""
     tokens: str | None
@@ -38,6 +38,8 @@ class Rule:
     """For odd traffic: tokens of answer."""
     matches: float = 1.0
     """Share of the requests that the rule sends where the plan sends them."""
+    way: str = ""
+    """Where they go, for the choice among ways of one kind."""
 
     def __str__(self) -> str:
         return _WORDS[self.about](self)
@@ -53,6 +55,7 @@ def _threshold(rule: Rule) -> str:
 _WORDS = {
     "relay": lambda r: f"relay: {_threshold(r)} start on the relay, the others go straight to main decode",
     "offload": lambda r: f"offload: {_threshold(r)} are prefilled at another site than they are decoded at",
+    "way": lambda r: f"way: {_threshold(r)} take {r.way}",
     "odd traffic": lambda r: (
         f"odd traffic: requests with {count(r.at_least or 0)} tokens or more to transfer and at most "
         f"{count(r.at_most or 0)} of answer ({percent(r.share)} of all) end on the relay"
@@ -69,8 +72,27 @@ def rules(plan: Plan, workload: Workload) -> tuple[Rule, ...]:
         _rule("relay", relayed, _across(plan.paths), plan, classes, prefer="to transfer"),
         _odd(plan, workload),
         _rule("offload", crossing, [True] * len(plan.paths), plan, classes, prefer="to prefill"),
+        *_ways(plan, classes),
     ]
     return tuple(rule for rule in found if rule is not None)
+
+
+def _ways(plan: Plan, classes: RequestClasses) -> Iterator[Rule | None]:
+    """Who takes which of several ways of one kind (two lines, two kinds of chips); the commonest is left unsaid."""
+    part = {path.id: float(classes.weight @ row) for path, row in zip(plan.paths, plan.share, strict=True)}
+    kinds = {path.id: (path.kind, path.line is None) for path in plan.paths if part[path.id] > NO_SHARE}
+    for kind in dict.fromkeys(kinds.values()):
+        alike = [path for path in plan.paths if kinds.get(path.id) == kind]
+        among = [path in alike for path in plan.paths]
+        for path in sorted(alike, key=lambda one: -part[one.id])[1:]:
+            found = _rule("way", [one is path for one in plan.paths], among, plan, classes, prefer="to prefill")
+            yield replace(found, way=_way(plan, path)) if found is not None else None
+
+
+def _way(plan: Plan, path: Path) -> str:
+    pools = [plan.pool(pool) for pool in (path.prefill, path.relay, path.decode) if pool is not None]
+    over = f" over {path.line}" if path.line is not None else ""
+    return f"{' → '.join(f'{pool.site}/{pool.chip}' for pool in pools)}{over}"
 
 
 def _across(paths: Sequence[Path]) -> list[bool]:
@@ -158,6 +180,7 @@ def rules_json(plan: Plan, workload: Workload) -> list[dict[str, Any]]:
             "at_least": rule.at_least,
             "at_most_answer_tokens": rule.at_most,
             "matches": rule.matches,
+            "way": rule.way or None,
         }
         for rule in rules(plan, workload)
     ]

@@ -154,12 +154,13 @@ _PLAN = {
         _list(
             _object(
                 {
-                    "about": {"enum": ["relay", "odd traffic", "offload"]},
+                    "about": {"enum": ["relay", "odd traffic", "offload", "way"]},
                     "share": _about(_NUMBER, "Share of all requests that go this way."),
                     "tokens": _about(_MAYBE_TEXT, "Which tokens decide; null = no single threshold does."),
                     "at_least": _about(_MAYBE, "Requests from this many tokens on go this way."),
                     "at_most_answer_tokens": _MAYBE,
                     "matches": _about(_NUMBER, "Share of requests that the rule sends where the plan sends them."),
+                    "way": _about(_MAYBE_TEXT, "Of several ways of one kind, the one that they take."),
                 }
             )
         ),

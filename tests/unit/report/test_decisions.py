@@ -77,3 +77,24 @@ def test_text_and_json_say_the_same() -> None:
     assert len(record) == 1
     assert any("relay: requests with 5,000 tokens or more to transfer" in line for line in text)
     assert record[0]["at_least"] == pytest.approx(5_000)
+
+
+def _over_two_lines(share: list[list[float]]) -> Plan:
+    plan = samples.plan()
+    paths = (
+        Path("thick", PathKind.P_MD, "p", decode="d", line="a-b"),
+        Path("thin", PathKind.P_MD, "p", decode="d", line="a-c"),
+    )
+    return replace(plan, paths=paths, share=np.array(share))
+
+
+def test_who_takes_which_of_two_ways_of_one_kind() -> None:
+    (rule,) = rules(_over_two_lines([[1, 1, 1, 0], [0, 0, 0, 1]]), traffic())
+    assert (rule.about, rule.tokens) == ("way", "to prefill")
+    assert rule.at_least is not None
+    assert 8_000 < rule.at_least < 32_000
+    assert str(rule).endswith("take a/h100 → b/h200 over a-c")
+    (mixed,) = rules(_over_two_lines([[1, 0, 1, 0.4], [0, 1, 0, 0.6]]), traffic())
+    assert mixed.tokens is None
+    assert "by no single threshold" in str(mixed)
+    assert rules(_over_two_lines([[1, 1, 1, 1], [0, 0, 0, 0]]), traffic()) == ()
