@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import pddplan
 from pddplan import api
+from pddplan.cli.main import run
 from pddplan.plan_file import read_plan_file
 
 
@@ -47,3 +49,29 @@ def test_latency_tables_of_the_file_serve_only_its_own_model() -> None:
     assert inputs.tables
     assert api.load_inputs(inputs).tables == inputs.tables
     assert not api.load_inputs(inputs, llm="deepseek-v3").tables
+
+
+def test_topology_of_the_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "pd.json"
+    assert run(["size", "--topology", "pd", "--rps", "2", "--no-compare", "--out", str(file)]) == 0
+    capsys.readouterr()
+    assert run(["size", "--from", str(file), "--no-compare"]) == 0
+    assert "PLAN (pd)" in capsys.readouterr().out
+
+
+def test_two_sources_of_traffic_are_refused(plan_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["size", "--from", str(plan_file), "--workload", "table-example"]) == 2
+    assert "--workload asks for another" in capsys.readouterr().err
+
+
+def test_what_was_proven_stays_with_the_plan_that_is_exported(
+    plan_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["export", str(plan_file), "--format", "json", "--no-compare"]) == 0
+    first, again = json.loads(plan_file.read_text()), json.loads(capsys.readouterr().out)
+    assert again["solver"] == first["solver"]
+    changed = tmp_path / "changed.json"
+    first["record"]["plan"]["pools"][0]["instances"] += 1
+    changed.write_text(json.dumps({key: first[key] for key in first if key not in {"pools", "links", "rate_rps"}}))
+    assert run(["export", str(changed), "--format", "json", "--no-compare"]) == 0
+    assert json.loads(capsys.readouterr().out)["solver"] is None  # of another plan nothing was proven
