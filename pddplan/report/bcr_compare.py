@@ -13,7 +13,7 @@ from pddplan.economics.attribution import TokenCost
 from pddplan.report.bcr_parts import bullets, joined, price_text, title
 from pddplan.report.csv_costs import safe_text
 from pddplan.report.numbers import amount, bar, count, money, percent, plain_text, ratio, seconds, short
-from pddplan.report.proof import closeness
+from pddplan.report.proof import PROOF_KEY, closeness
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.report.verdict import fleet_words
 from pddplan.studies.break_evens import BreakEvens
@@ -92,8 +92,7 @@ def _table(found: BcrComparison, screen: Screen) -> list[str]:
     shown = table(columns, rows, width=screen.width, paint=screen.paint)
     per_token = {"missed/M": "missed input", "cached/M": "cached input", "out/M": "output"}
     named = [words for name, words in per_token.items() if name in shown[0]]
-    keys = ["proof: proven best, or how much better another plan of that topology could be; open = no such bound"]
-    keys = keys if any(entry.outcome is not None and entry.outcome.solver for entry in found.entries) else []
+    keys = [PROOF_KEY] if any(entry.outcome is not None and entry.outcome.solver for entry in found.entries) else []
     if named:
         keys.append(f"/M: {found.currency} per million tokens of {', '.join(named)}")
     return [*title("SIDE BY SIDE", screen), *shown, *bullets(keys, screen, dim=True, indent="")]

@@ -8,7 +8,7 @@ from pddplan.report.json_plan import finite
 from pddplan.report.line_chart import line_chart
 from pddplan.report.numbers import amount, plain_text, seconds, short
 from pddplan.report.plain_csv import plain_csv
-from pddplan.report.proof import TIME_LIMIT
+from pddplan.report.proof import PROOF_KEY, TIME_LIMIT, closeness
 from pddplan.report.text_table import Column, Screen, paragraph, table
 from pddplan.report.verdict import fleet_words
 from pddplan.studies.pareto import MEASURES, Front
@@ -29,6 +29,7 @@ def render(found: Front, screen: Screen) -> str:
         Column(f"{currency}/month", right=True, importance=0),
         Column("chips", right=True, importance=0),
         Column(found.y, right=True, importance=0),
+        Column("proof", right=True, importance=1),
         *(Column(name, right=True, importance=2 + _SHOWN.index(name)) for name in beside),
     ]
     rows: list[list[str]] = []
@@ -37,12 +38,14 @@ def render(found: Front, screen: Screen) -> str:
         outcome = point.outcome
         latencies = [seconds(MEASURES[name].of(outcome)) for name in beside]
         chips = str(sum(pool.chips for pool in outcome.plan.pools))
-        rows.append([str(number), amount(outcome.cost.monthly_total), chips, seconds(point.y), *latencies])
+        proof = closeness(outcome.solver) if outcome.solver is not None else "-"
+        rows.append([str(number), amount(outcome.cost.monthly_total), chips, seconds(point.y), proof, *latencies])
         fleets.setdefault(fleet_words(outcome), []).append(str(number))
     title = f"{found.points[0].outcome.plan.topology}: {len(found.points)} plans of which none beats another"
     title += f" in both {found.x} and {found.y}"
     lines = [*(screen.paint.bold(line) for line in paragraph(title, width=screen.width)), ""]
     lines += table(columns, rows, width=screen.width, paint=screen.paint)
+    lines += [screen.paint.dim(line) for line in paragraph(PROOF_KEY, width=screen.width)]
     listed = [f"{', '.join(numbers)}: {words}" for words, numbers in fleets.items()]
     lines += ["", screen.paint.bold("FLEETS"), *(part for text in listed for part in _wrapped(text, screen))]
     if found.tightest is not None:

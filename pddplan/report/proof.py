@@ -41,6 +41,10 @@ def proof(solver: SolverReport) -> str:
     return f"{searched}; no plan of any shapes can be more than {percent(over_all)} better"
 
 
+PROOF_KEY = "proof: proven best, or how much better another plan of that topology could be; open = no such bound"
+"""What tables say of ``closeness``."""
+
+
 def closeness(solver: SolverReport) -> str:
     """The same in a word or two: proven best, how much better another plan of any shapes could be, or no such bound."""
     alone = solver.shapes_possible == 0 or solver.shapes_searched == solver.shapes_possible

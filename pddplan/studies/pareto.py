@@ -144,8 +144,19 @@ class _Sized:
             shapes=self.shapes,
         ):
             return known
+        plan = self._sized(question, goal, known)
+        if known is not None and (plan is None or not self._proven(plan)):
+            # a start keeps narrower topologies from being searched first: what it leaves open, they may close
+            afresh = self._sized(question, goal, None)
+            plan = afresh if plan is None or (afresh is not None and _cost(afresh) <= _cost(plan)) else plan
+        if plan is None:
+            return None
+        self.found.append((promised, plan))
+        return plan
+
+    def _sized(self, question: Question, goal: Objective, known: Outcome | None) -> Outcome | None:
         try:
-            plan = size(
+            return size(
                 question,
                 topology=self.topology,
                 objective=goal,
@@ -156,8 +167,9 @@ class _Sized:
             )
         except (InfeasibleError, SolverError):
             return None
-        self.found.append((promised, plan))
-        return plan
+
+    def _proven(self, plan: Outcome) -> bool:
+        return plan.solver is None or plan.solver.gap <= max(self.limits.gap, self.limits.acceptable_gap)
 
     def _bracket(self, promised: float | None) -> tuple[Outcome | None, float]:
         """The cheapest plan found that keeps a promise, and what it costs at least: as much as a looser one."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import pytest
 
+from pddplan.domain.outcome import Outcome, SolverReport
 from pddplan.errors import InputError
 from pddplan.optimize import Limits
-from pddplan.questions import load_inputs
+from pddplan.questions import load_inputs, problem_of, shapes_of
 from pddplan.report.front import drawing, front_csv, front_json, render
 from pddplan.report.text_table import Paint, Screen
+from pddplan.studies import pareto as pareto_module
 from pddplan.studies.pareto import front
+from tests import samples
 
 LIMITS = Limits(time_limit_s=5.0, max_nodes=20)
 
@@ -37,6 +41,27 @@ def test_front_falls() -> None:
     assert [float(row[0]) for row in rows] == pytest.approx([point.x for point in found.points])
     drawn = "\n".join(drawing(found, Screen(width=80, paint=Paint(), ascii_only=False)))
     assert all(str(number) in drawn for number in range(1, len(found.points) + 1))
+
+
+@pytest.mark.parametrize("open_gap", [0.5, 0.0])
+def test_a_start_that_leaves_the_proof_open_does_not_stand_for_the_whole_topology(
+    monkeypatch: pytest.MonkeyPatch, open_gap: float
+) -> None:
+    plan = samples.outcome()
+    dear = replace(plan, cost=replace(plan.cost, monthly_total=2.0 * plan.cost.monthly_total))
+
+    def size(*_: object, known: object, **__: object) -> Outcome:
+        return replace(
+            dear if known else plan, solver=SolverReport("any", "best found", open_gap if known else 0.0, 0.0)
+        )
+
+    monkeypatch.setattr(pareto_module, "size", size)
+    monkeypatch.setattr(pareto_module, "unbeaten", lambda *_, **__: False)
+    inputs, measure = load_inputs("agentic-64k"), pareto_module.MEASURES["ttft-p99"]
+    sized = pareto_module._Sized(problem_of(inputs), shapes_of(inputs), measure, "pd", LIMITS, [(0.0, dear)])
+    got = sized.at(2.0 * measure.of(dear))
+    assert got is not None
+    assert got.cost.monthly_total == (plan if open_gap else dear).cost.monthly_total
 
 
 def test_either_axis_may_be_named_first() -> None:
