@@ -9,6 +9,7 @@ from pddplan.domain.outcome import Outcome
 from pddplan.domain.plan import PathKind, Plan, Role, Shape
 from pddplan.domain.workload import Promises
 from pddplan.evaluate.problem import Problem
+from pddplan.optimize.aggregated import AGGREGATED, cheapest_aggregated
 from pddplan.optimize.asker import Asker, cost
 from pddplan.optimize.asking import Question
 from pddplan.optimize.one_fewer import Needed, needed
@@ -88,7 +89,12 @@ def _best_of(asker: Asker, name: str, found: Mapping[str, Outcome | str], base: 
         ):
             return best
     start = base if not paths_outside(asker.problem.sites, topology, base.plan) else None
-    answer = asker.ask(topology=name, start=start, limits=asker.limits_for(name, nodes=NODES_PER_TOPOLOGY))
+    limits = asker.limits_for(name, nodes=NODES_PER_TOPOLOGY)
+    if name == AGGREGATED and start is None and not asker.most_requests:
+        cheapest = cheapest_aggregated(asker.problem, objective=asker.goal, limits=limits, shapes=asker.shapes)
+        if cheapest is not None:
+            return cheapest.outcome
+    answer = asker.ask(topology=name, start=start, limits=limits)
     if start is not None and (isinstance(answer, str) or asker.value(answer) < asker.value(start)):
         return start
     return answer if isinstance(answer, Outcome) else _why_none(asker, topology, answer)
@@ -97,14 +103,14 @@ def _best_of(asker: Asker, name: str, found: Mapping[str, Outcome | str], base: 
 def _why_none(asker: Asker, topology: Topology, said: str) -> str:
     """Which promise a topology cannot keep: the first without which there is a plan."""
     question = Question(asker.problem, topology, asker.goal, asker.limits, asker.shapes)
-    if "has no path" in said:
-        return said
     promises = tuple(asker.problem.workload.promises.made())
     free = replace(
         question,
-        problem=replace(asker.problem, workload=replace(asker.problem.workload, promises=Promises())),
+        problem=asker.problem.under(replace(asker.problem.workload, promises=Promises())),
     )
     if not promises or free.answer() is None:
+        if "has no path" in said:
+            return said
         return "its chips, power, money or lines do not carry the traffic, whatever is promised"
     for promise in promises:
         if question.with_limit(promise, None).answer() is not None:

@@ -71,7 +71,7 @@ class Question:
         """The question with one promise changed, or (None) taken back."""
         workload = self.problem.workload
         promises = workload.promises.with_limit(promise.kind, limit_s, group=promise.group)
-        return replace(self, problem=replace(self.problem, workload=replace(workload, promises=promises)))
+        return replace(self, problem=self.problem.under(replace(workload, promises=promises)))
 
     def with_sites(self, sites: Sites) -> Question:
         """The question with other places."""

@@ -240,7 +240,7 @@ def _elastic_plan(question: Question, soft: list[_Loosened]) -> tuple[Outcome, d
         for chip in site.chips.values():
             if chip.max_chips is not None:
                 sites = with_chips(sites, sites.sites[site.id], chip.chip, None)
-    free = replace(problem, sites=sites, workload=replace(problem.workload, promises=Promises()))
+    free = replace(problem.under(replace(problem.workload, promises=Promises())), sites=sites)
     if rate is not None:
         objective = Objective("rps", rate_rps=rate)
     else:

@@ -30,8 +30,11 @@ LIMIT_STEP = 0.1
 CEILING_STEP = 0.05
 HIGHEST_CEILING = 0.99
 NODES_FOR_RATE = 12
+NODES_FROM_FLEET = 2
+"""From a fleet that carries so much: one that costs less is near, or not found soon."""
 NODES_FOR_ALL = 90
 """For all promises eased together: what that shows it shows of each."""
+FLEET_GAP = 2e-3
 NODES_PER_FLEET = 60
 """A fleet that is there leaves little to search for, so that the last digits of its rate can be had."""
 MOST_TIMES = 4.0
@@ -122,6 +125,8 @@ def _promises(asker: Asker, base: Outcome, eased: Outcome | str) -> Iterator[Mar
     if not promises:
         return
     free = asker.ask(_with(asker.problem, Promises()), start=base)
+    if isinstance(eased, Outcome) and (isinstance(free, str) or asker.gain(eased, free) > 0):
+        free = eased  # a plan that was found with less eased
     most = math.inf
     if isinstance(free, Outcome):
         most = _gained(asker, free, base) + asker.open_gain(free, base)
@@ -168,7 +173,7 @@ def _gained(asker: Asker, found: Outcome | str, base: Outcome) -> float:
 
 
 def _with(problem: Problem, promises: Promises) -> Problem:
-    return replace(problem, workload=replace(problem.workload, promises=promises))
+    return problem.under(replace(problem.workload, promises=promises))
 
 
 def _step_s(promise: Promise) -> float:
@@ -245,7 +250,7 @@ def _more_traffic(asker: Asker, base: Outcome, carries_rps: float, larger: Seque
     """What more traffic costs than the fleet as it is can carry; ``larger`` are fleets known to carry more."""
     rate = base.plan.rate_rps
     step = next((s for s in RATE_STEPS if (1 + s) * rate > carries_rps * (1 + 1e-9)), RATE_STEPS[-1])
-    able = (plan for plan in larger if plan.goodput_rps >= (1 + step) * rate)
+    able = [plan for plan in larger if plan.goodput_rps >= (1 + step) * rate]
     found = asker.ask(
         objective=replace(asker.goal, rate_rps=(1 + step) * rate), start=min(able, key=cost, default=None)
     )
@@ -265,7 +270,12 @@ class _Fleet:
         """Most requests per second that places serve; ``start`` is a plan known to fit them."""
         asker = self.asker
         limits = replace(
-            asker.limits, acceptable_gap=asker.limits.gap, max_nodes=NODES_PER_FLEET, max_chips=None, allowed_chips=None
+            asker.limits,
+            gap=FLEET_GAP,
+            acceptable_gap=FLEET_GAP,
+            max_nodes=NODES_PER_FLEET,
+            max_chips=None,
+            allowed_chips=None,
         )
         most = Objective("rps", rate_rps=MOST_TIMES * self.base.plan.rate_rps)
         known = start if isinstance(start, Outcome) else replace(self.base, plan=start)

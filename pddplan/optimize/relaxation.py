@@ -21,10 +21,13 @@ from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.question_limits import SMALLEST_SHARE
 from pddplan.optimize.relaxed_limits import relaxed_limits
 from pddplan.optimize.rounds import NothingFound
+from pddplan.optimize.settle import NONE_EXISTS
 from pddplan.optimize.topologies import TOPOLOGIES, Shapes, Topology, paths_outside
 
 NEAR = 0.01
 """How near to the most a rate, or to the least a budget, is looked for."""
+LONGEST_S = 30.0
+"""Only large questions take as long, for each kind of answer: searches end by cells."""
 NARROW_FIRST = ("colocated", "pd", "pd-hetero", "cross-dc-drc", "pdd", "prfaas", "any")
 WIDEST = "any"
 
@@ -34,23 +37,24 @@ def infeasible(
 ) -> InfeasibleError:
     """The error that says what conflicts and which relaxation, as small as possible, gives a plan.
 
-    Single relaxations first; where none but a lower rate helps, the smallest set that helps together. Each part may
-    take as long as the search itself was allowed to.
+    Single relaxations first; where none but a lower rate helps, the smallest set that helps together.
     """
-    question = Question(problem, topology, objective, limits, shapes, time.perf_counter() + limits.time_limit_s)
+    guard_s = max(limits.time_limit_s, LONGEST_S)
+    question = Question(problem, topology, objective, limits, shapes, time.perf_counter() + guard_s)
     # the quick ones first: promises are only brought nearer to what was asked for as long as there is time
-    found = [*relaxed_limits(question), *_budget(question), *_rate(question), *_promises(question)]
+    found = [*_rate(question), *_budget(question), *relaxed_limits(question), *_promises(question)]
     found.sort(key=_size)
     joint: tuple[Relaxation, ...] = ()
     if all(relaxation.limit == "rate" for relaxation in found):
-        together = joint_relaxations(replace(question, deadline=time.perf_counter() + limits.time_limit_s))
+        together = joint_relaxations(replace(question, deadline=time.perf_counter() + guard_s))
         if len(together) > 1:
             joint = together
         else:
             said = {relaxation.limit for relaxation in found}
             found.extend(relaxation for relaxation in together if relaxation.limit not in said)
-    what = f"{topology.name}: {nothing.why}"
-    other = _other_topology(replace(question, deadline=time.perf_counter() + limits.time_limit_s))
+    # with something relaxed there is a plan: then there are paths, and it is the limits that leave none
+    what = f"{topology.name}: {NONE_EXISTS if nothing.proven and (found or joint) else nothing.why}"
+    other = _other_topology(replace(question, deadline=time.perf_counter() + guard_s))
     if other is not None:
         what += f"; topology {other} would (--topology {other})"
     elif joint:

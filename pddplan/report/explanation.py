@@ -39,6 +39,8 @@ def render(found: Explanation, screen: Screen) -> str:
     columns = [Column("lever", importance=0), Column("effect", importance=0)]
     rows = [[f"{m.lever} {m.change}", effect(m, currency)] for m in found.marginals]
     lines += table(columns, rows, width=width, paint=paint)
+    if any(m.uncertain > 0 for m in found.marginals):
+        lines += _items(["in brackets: how far the value may be off, since searches stop before all is proven"], width)
     if found.carries_rps is not None:
         more = found.carries_rps / outcome.plan.rate_rps - 1.0 if outcome.plan.rate_rps > 0 else 0.0
         said = f"the fleet as it is carries up to {short(found.carries_rps)} req/s"
@@ -51,8 +53,7 @@ def render(found: Explanation, screen: Screen) -> str:
     alike = [other for other in found.runners_up if other not in better]
     lines += _items((_fleet_beside(other, outcome) for other in alike), width) or ["  no other fleet comes near"]
     lines += ["", paint.bold("Why not another topology, each at the best found for it")]
-    for other in found.topologies:
-        lines += _items([_topology(other, outcome)], width)
+    lines += _items(_topologies(found), width)
     return "\n".join(lines) + "\n"
 
 
@@ -91,29 +92,24 @@ def effect(marginal: Marginal, currency: str) -> str:
     if bought is not None:
         price = marginal.price_per_month
         paid = f" for {count(price)} {currency} a month" if price else ""
-        sure = _at_most(marginal, short(bought + marginal.uncertain), "req/s")
+        sure = f" (at most {short(bought + marginal.uncertain)})" if marginal.uncertain > 0 else ""
         if marginal.doubtful > 0:
-            sure += f"; up to {short(marginal.doubtful)} of it the fleet may carry as it is"
+            sure += f"; {short(marginal.doubtful)} of it perhaps without"
         return f"buys {short(bought)} req/s{paid}{sure}"
-    verb = "saves" if (spent or 0.0) < 0 else "costs"
-    moved = marginal.chips_change or 0
-    chips = f", {count(abs(moved))} chips {'fewer' if moved < 0 else 'more'}" if moved else ""
-    amount = abs(spent or 0.0)
-    far = amount + marginal.uncertain if verb == "saves" else max(amount - marginal.uncertain, 0.0)
-    side = "at most" if verb == "saves" else "at least"
-    return f"{verb} {count(amount)} {currency} a month{chips}{_at_most(marginal, count(far), currency, side=side)}"
-
-
-def _at_most(marginal: Marginal, far: str, unit: str, *, side: str = "at most") -> str:
-    return f" (found; not proven: {side} {far} {unit})" if marginal.uncertain > 0 else ""
+    amount, moved = abs(spent or 0.0), marginal.chips_change or 0
+    chips = f", {count(abs(moved))} chip{'s' if abs(moved) != 1 else ''} {'fewer' if moved < 0 else 'more'}"
+    saves = (spent or 0.0) < 0
+    far = amount + marginal.uncertain if saves else max(amount - marginal.uncertain, 0.0)
+    sure = f" (at {'most' if saves else 'least'} {count(far)})" if marginal.uncertain > 0 else ""
+    return f"{'saves' if saves else 'costs'} {count(amount)} {currency} a month{chips if moved else ''}{sure}"
 
 
 def _nothing(marginal: Marginal, currency: str) -> str:
     """A lever with which no better plan was found."""
     if marginal.uncertain > 0 and marginal.rate_change_rps is not None:
-        return f"buys nothing that was found (not proven: at most {short(marginal.uncertain)} req/s)"
+        return f"nothing found (at most {short(marginal.uncertain)} req/s)"
     if marginal.uncertain > 0:
-        return f"changes nothing that was found (not proven: at most {count(marginal.uncertain)} {currency} a month)"
+        return f"nothing found (at most {count(marginal.uncertain)} {currency} a month)"
     if marginal.however_far:
         return "changes nothing, however far it is eased"
     return "buys nothing: it does not bind" if marginal.price_per_month is not None else "changes nothing"
@@ -132,14 +128,31 @@ def _moved(move: Move) -> str:
         return (
             f"{quantity(abs(move.after - move.before))} x {move.what} {'more' if move.after > move.before else 'fewer'}"
         )
-    return f"{move.what} {short(move.before)} -> {short(move.after)} {move.unit}"
+    if not move.after or not move.before:
+        return f"{move.what} {'taken' if move.after else 'given up'}"
+    return f"{move.what} {quantity(move.before)} -> {quantity(move.after)} {move.unit}"
 
 
-def _topology(other: Alternative, plan: Outcome) -> str:
+def _topologies(found: Explanation) -> Iterator[str]:
+    """Each topology; one whose best fleet was listed before says so."""
+    listed: dict[str, str] = {}
+    for other in found.topologies:
+        fleet = fleet_words(other.outcome) if other.outcome is not None and not other.same_plan else None
+        if fleet is not None and fleet in listed:
+            yield f"{other.name}: comes to the plan of {listed[fleet]}"
+            continue
+        if fleet is not None:
+            listed[fleet] = other.name
+        yield _topology(other)
+
+
+def _topology(other: Alternative) -> str:
     """Why a topology is not taken: what it lacks, what its best fleet costs and why that is not smaller."""
     if other.outcome is None:
         lacks = f"{'; '.join(other.lacks)}; " if other.lacks and "has no path" not in (other.why_not or "") else ""
         return f"{other.name}: no plan: {lacks}{other.why_not}"
+    if other.same_plan and other.open_gap > MOST_OPEN:
+        return f"{other.name}: no better plan found; up to {percent(other.open_gap)} is left open"
     if other.same_plan:
         return f"{other.name}: comes to this plan; the other paths that it allows are not worth taking"
     lacks = f": {'; '.join(other.lacks)}" if other.lacks else ""
@@ -157,7 +170,8 @@ def _against(other: Alternative) -> str:
         how = (
             "serves as much" if abs(worse) < SAME else f"serves {percent(abs(worse))} {'less' if worse > 0 else 'more'}"
         )
-        return f"{how} ({short(outcome.goodput_rps)} req/s)"
+        paid = f"{count(outcome.cost.monthly_total)} {outcome.cost.currency} a month"
+        return f"{how} ({short(outcome.goodput_rps)} req/s for {paid})"
     how = "costs the same" if abs(worse) < SAME else f"costs {percent(abs(worse))} {'more' if worse > 0 else 'less'}"
     return f"{how} ({count(outcome.cost.monthly_total)} {outcome.cost.currency} a month)"
 
@@ -243,7 +257,7 @@ def explanation_csv(found: Explanation) -> str:
     for about, others in (("fleet", found.runners_up), ("topology", found.topologies)):
         for other in others:
             own = other.outcome
-            said = _topology(other, base) if about == "topology" else _fleet_beside(other, base)
+            said = _topology(other) if about == "topology" else _fleet_beside(other, base)
             more: list[str | float | None] = [None, None, None]
             if own is not None:
                 held = sum(pool.chips for pool in own.plan.pools)

@@ -10,10 +10,11 @@ import pytest
 from pddplan.domain.outcome import Outcome
 from pddplan.domain.sites import SiteChip
 from pddplan.domain.workload import Promises
+from pddplan.evaluate.evaluate import evaluate
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize import TOPOLOGIES, Limits, Objective, size
 from pddplan.optimize.explanation import SAME, Explanation, Marginal, chips, cost, explain
-from pddplan.report.explanation import explanation_json, render
+from pddplan.report.explanation import explanation_csv, explanation_json, render
 from pddplan.report.text_table import Paint, Screen
 from tests.unit.optimize.small_question import classes, line, question, shapes, two_sites, with_promises
 
@@ -164,6 +165,51 @@ def test_a_thicker_line_buys_what_solving_again_gives() -> None:
         for gbps in (1, 10)
     }
     assert said.rate_change_rps == pytest.approx(most[10] - most[1], abs=said.uncertain + 2e-2 * most[10])
+
+
+def test_within_a_budget_levers_buy_requests() -> None:
+    problem, money = question(4.0), 45_000.0
+    most = Objective("rps", budget_per_month=money)
+    base = solved(problem, "cross-dc-drc", Limits(), most)
+    found = explain(problem, base.plan, shapes=shapes, objective=most, limits=Limits())
+    lever = next(m for m in found.marginals if m.lever == "budget")
+    again = solved(problem, "cross-dc-drc", Limits(), Objective("rps", budget_per_month=1.1 * money))
+    assert lever.rate_change_rps is not None
+    gained = again.goodput_rps - base.goodput_rps
+    assert lever.rate_change_rps == pytest.approx(gained, abs=lever.uncertain + 1.1 * SAME * again.goodput_rps)
+    assert all(m.cost_change is None for m in found.marginals)
+    assert all(other.rate_ratio is not None for other in (*found.topologies, *found.runners_up) if other.outcome)
+    text = render(found, Screen(width=100, paint=Paint(), ascii_only=True))
+    assert "req/s for" in text
+
+
+def test_one_fewer_of_anything_breaks_what_is_said(explained: Explanation) -> None:
+    plan, problem = explained.outcome.plan, question()
+    assert {one.part for one in explained.needs} >= {f"{pool.site}/{pool.role}" for pool in plan.pools}
+    for one in explained.needs:
+        assert one.reached > one.allowed or one.breaks == "only one"
+        if one.less != "one replica" or one.breaks == "only one":
+            continue
+        pools = [replace(p, instances=p.instances - (f"{p.site}/{p.role}" == one.part)) for p in plan.pools]
+        smaller = evaluate(problem, replace(plan, pools=tuple(pools)))
+        loads = [load.utilization for load in smaller.pools]
+        assert max(loads) == pytest.approx(one.reached) if one.breaks == "load" else not smaller.keeps_promises
+
+
+def test_a_topology_without_a_plan_names_the_promise_to_blame() -> None:
+    slow = two_sites(at_a=SiteChip("fast", roles=("P", "MD")), at_b=SiteChip("big", roles=("MD",)))
+    problem = with_promises(question(4.0, sites=slow), tpot_s=0.0155)
+    base = solved(problem, "cross-dc-drc", Limits(), Objective("cost"))
+    found = {other.name: other for other in explain(problem, base.plan, shapes=shapes).topologies}
+    assert "TPOT P90" in (found["pd"].why_not or "")
+    assert found["colocated"].why_not is not None
+    assert found["any"].same_plan
+
+
+def test_csv_has_a_row_for_every_statement(explained: Explanation) -> None:
+    rows = explanation_csv(explained).splitlines()
+    said = len(explained.needs) + len(explained.marginals) + len(explained.runners_up) + len(explained.topologies)
+    assert len(rows) == 1 + said + len(explained.outcome.binding)
 
 
 def test_a_wider_topology_is_never_dearer(explained: Explanation) -> None:
