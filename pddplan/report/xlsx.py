@@ -17,6 +17,8 @@ from typing import Any
 from pddplan.domain.outcome import Outcome
 from pddplan.report.assumptions import of_plan, of_sites
 from pddplan.report.cautions import asked_limits, cautions
+from pddplan.report.line_loss import said as said_of_lost_lines
+from pddplan.report.proof import searched
 from pddplan.report.verdict import chips_in, compare, shown_plans, unproven_baseline
 from pddplan.report.xlsx_prices import drivers, price_key, price_rows, quantity_formula
 from pddplan.report.xlsx_tokens import per_token
@@ -318,10 +320,14 @@ def _assumptions(book: Book, sheet: Any, sizing: Sizing) -> None:
         for column, text in enumerate((item.name, item.value, item.range, item.basis, item.source)):
             sheet.write_string(row, column, text)
         row += 1
+    solver = sizing.outcome.solver
+    proven = [("proof", searched(solver))] if solver is not None else []
+    lost = [("if one line is lost", sentence) for sentence in said_of_lost_lines(sizing)]
     said = filter(None, (asked_limits(sizing), unproven_baseline(sizing)))
-    for remark in (*cautions(sizing), *said, *sizing.outcome.notes, *sizing.remarks):
-        sheet.write_string(row, 0, "remark")
-        sheet.write_string(row, 4, remark)
+    remarks = [("remark", text) for text in (*cautions(sizing), *said, *sizing.outcome.notes, *sizing.remarks)]
+    for about, text in (*proven, *lost, *remarks):
+        sheet.write_string(row, 0, about)
+        sheet.write_string(row, 4, text)
         row += 1
 
 

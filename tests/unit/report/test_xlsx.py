@@ -17,6 +17,7 @@ import pytest
 from pddplan import api
 from pddplan.domain.sites import SiteChip
 from pddplan.economics.costs import plan_cost
+from pddplan.evaluate.line_loss import LineLoss
 from pddplan.report.xlsx import SHEETS, workbook_bytes
 from pddplan.sizing import Sizing
 from pddplan.studies.serving import plan_token_cost
@@ -221,3 +222,12 @@ def test_strange_numbers_are_words() -> None:
 
 def test_workbooks_are_reproducible() -> None:
     assert workbook_bytes(samples.sizing()) == workbook_bytes(samples.sizing())
+
+
+def test_what_was_proven_and_what_a_lost_line_does_stand_in_the_book() -> None:
+    base = samples.sizing()
+    lost = LineLoss("a-b", 1, 0.4, True, ("TTFT P90",), ("TTFT P99",), base.outcome.ttft)
+    sheet = book(replace(base, line_losses=(lost,)))["Assumptions"]
+    said = {row[0].value: row[4].value for row in sheet.iter_rows() if row[0].value in {"proof", "if one line is lost"}}
+    assert said["proof"].startswith("HiGHS: proven to be the best plan")
+    assert said["if one line is lost"] == "a-b, 1 line left: TTFT P99 breaks; TTFT P90 holds"
