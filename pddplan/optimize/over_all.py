@@ -68,6 +68,8 @@ class _SearchedSet:
     pools: frozenset[str]
     score: float
     reached: float
+    to_its_end: bool = True
+    """Whether the search was ended by nothing but its proof, or the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ class _OverAll:
             seen = self._probe(bound.pools, found, nodes=NODES_PER_SET) or seen
         if seen.score is not None:  # of these alone no more can be said than this
             reached = value_of(found.outcome, self._objective)
-            self.sets.append(_SearchedSet(bound.pools, min(seen.score, bound.score), reached))
+            self.sets.append(_SearchedSet(bound.pools, min(seen.score, bound.score), reached, to_its_end=False))
         self.looked_at |= bound.pools
         every.leave_out(bound.pools)
         return found
@@ -266,7 +268,7 @@ class _OverAll:
         for at, own in enumerate(self.sets):
             reached = value_of(found.outcome, self._objective)
             open_gap = (_ahead(found, self._spoken_for(at), self._objective) or 0.0) > self._close
-            unfinished = self.cut_short if at == 0 else False
+            unfinished = self.cut_short if at == 0 else not own.to_its_end
             if not open_gap or (reached <= own.reached and not unfinished) or is_interrupted(found):
                 continue
             if self.question.left_s() < LEAST_TIME_S:
@@ -278,7 +280,7 @@ class _OverAll:
             if isinstance(latest, Found):
                 found, reached = latest, value_of(latest.outcome, self._objective)
                 score = reached + (_gap(latest) or 0.0) * abs(reached)
-                self.sets[at] = replace(own, score=min(own.score, score), reached=reached)
+                self.sets[at] = replace(own, score=min(own.score, score), reached=reached, to_its_end=True)
         return found
 
     def _spoken_for(self, at: int) -> float:
