@@ -76,7 +76,7 @@ def _table(found: BcrComparison, screen: Screen) -> list[str]:
         Column("req/s", right=True, importance=0),
         Column("BCR", right=True, importance=0),
         Column("to base", right=True, importance=0),
-        Column("proof", right=True, importance=1),
+        Column("proof", right=True, importance=0),
         Column("TTFT P50", right=True, importance=2),
         Column("P90", right=True, importance=1),
         Column("P99", right=True, importance=1),

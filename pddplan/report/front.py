@@ -29,7 +29,7 @@ def render(found: Front, screen: Screen) -> str:
         Column(f"{currency}/month", right=True, importance=0),
         Column("chips", right=True, importance=0),
         Column(found.y, right=True, importance=0),
-        Column("proof", right=True, importance=1),
+        Column("proof", right=True, importance=0),
         *(Column(name, right=True, importance=2 + _SHOWN.index(name)) for name in beside),
     ]
     rows: list[list[str]] = []
