@@ -90,7 +90,7 @@ def mended(
     return None
 
 
-def stretched(points: Points, kept: Judged, *, topology: str, deadline: float) -> Judged:
+def stretched(points: Points, kept: Judged, *, topology: str) -> Judged:
     """The same fleet at the highest rate that the evaluator lets it serve, where the rate is free.
 
     The search keeps to a rate that holds under the mix it assumed; the plan's own mix may allow a little more.
@@ -99,16 +99,16 @@ def stretched(points: Points, kept: Judged, *, topology: str, deadline: float) -
     most = data.max_rate_rps / max(kept.candidate.rate_rps, 1e-12)
     if data.min_rate_rps >= data.max_rate_rps or most <= 1.0 + FINEST_STRETCH:
         return kept
-    low, high = 1.0, min(most, 1.0 + STRETCH)
-    share = high
-    while high - low > FINEST_STRETCH and time.perf_counter() < deadline:
+    low, share, step = 1.0, min(most, 1.0 + STRETCH), STRETCH
+    high = most
+    while high - low > FINEST_STRETCH:
         faster = judge.priced(kept.candidate.instances, kept.candidate.taken, kept.candidate.flow * share)
         tried = judged(points, faster, topology=topology, detail=False)
         if tried.short <= 0:
-            current, low = tried, share
+            current, low, step = tried, share, 2.0 * step
         else:
-            high = share
-        share = 0.5 * (low + high)
+            high, step = share, math.inf
+        share = min(0.5 * (low + high), low + step)
     return current
 
 

@@ -29,6 +29,11 @@ class Question:
     def left_s(self) -> float:
         return self.limits.time_limit_s - (time.perf_counter() - self.started)
 
+    def within(self, share: float) -> Question:
+        """The same question in a share of the time left."""
+        until_s = self.limits.time_limit_s - (1.0 - share) * self.left_s()
+        return replace(self, limits=replace(self.limits, time_limit_s=until_s))
+
     def points(
         self, *, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None, hasty: bool = False
     ) -> Points | None:

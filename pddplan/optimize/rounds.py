@@ -16,7 +16,7 @@ from pddplan.optimize.over_all import is_interrupted, over_all_shapes
 from pddplan.optimize.points import Points
 from pddplan.optimize.question import Question, reporting
 from pddplan.optimize.search import INTERRUPTED
-from pddplan.optimize.settle import LEAST_TIME_S, NONE_FOUND, Found, NothingFound, better, opening
+from pddplan.optimize.settle import LEAST_TIME_S, NONE_FOUND, Found, NothingFound, better, open_gap, opening, parted
 from pddplan.optimize.topologies import Shapes, Topology, find_topology, path_count, ways_of
 
 __all__ = ["Found", "NothingFound", "search_plans"]
@@ -34,8 +34,12 @@ SHARE_FOR_FEW = 0.75
 """Of the time, when the search of the few shapes ends: the rest goes into a bound over all others."""
 SHARE_FOR_LISTING = 0.2
 """Questions so large that listing their candidates takes more of the time have none left for parts."""
-SHARE_FOR_OPENING = 0.2
-"""Of the time left, for fleets to start from where only a part of the candidates is searched."""
+SHARE_FOR_OPENING = 0.25
+"""Of the time left, for fleets to start from."""
+SHARE_AT_FIRST = 0.5
+"""Of the time, when the first search ends of a question whose plans are bounded afterwards."""
+SHARE_FOR_BOUND = 0.75
+"""Of the time left, for a bound over all shapes: the rest goes into fleets that part the traffic."""
 NODES_AT_FIRST, NODES_WITH_PLAN = 100, 20
 """Cells of the first search of a question whose plans are bounded afterwards, without a plan to start from and with
 one: what it leaves open, that may close."""
@@ -60,7 +64,7 @@ def search_plans(
     could be, and which shapes such a plan would use: these are searched as well.
     """
     question = Question(problem, topology, objective, limits, shapes, time.perf_counter())
-    found = _searched(question, known)
+    found = _searched(question, known, whole=True)
     if isinstance(found, Found):  # a part's plan is an answer to the whole question now
         plan = replace(found.outcome.plan, topology=topology.name)
         found = replace(found, outcome=replace(found.outcome, plan=plan))
@@ -68,7 +72,8 @@ def search_plans(
     return found
 
 
-def _searched(question: Question, known: Plan | None) -> Found | NothingFound:
+def _searched(question: Question, known: Plan | None, *, whole: bool) -> Found | NothingFound:
+    """The plan of a question; of a part of one (not ``whole``) without what the whole question looks at itself."""
     topology, limits = question.topology, question.limits
     best: Found | NothingFound | None = None
     try:
@@ -87,12 +92,14 @@ def _searched(question: Question, known: Plan | None) -> Found | NothingFound:
             if not also <= {pool.id for pool in points.pools}:
                 points = question.points(also=also) or points
         if limits.prove_shapes and math.isfinite(points.bound) and (part is None or not is_interrupted(part)):
-            part = best = _opening(question, part)
+            hasty = question.points(hasty=True)  # the cheapest pools of each site and role
+            part = best = _opening(question, hasty, part) if hasty is not None else part
         others = limits.prove_shapes and len(points.considered) > len(points.pools)
         share = SHARE_FOR_FEW if others and part is not None else 1.0
         nodes = None
         if limits.prove_shapes and math.isinf(points.bound):
             nodes = NODES_AT_FIRST if part is None else NODES_WITH_PLAN
+            share = SHARE_AT_FIRST
         best = question.best(points, part, share=share, nodes=nodes)
         if isinstance(best, NothingFound) and math.isfinite(points.bound):
             hasty = question.points(hasty=True)  # what the program over all candidates chose does not do
@@ -103,7 +110,16 @@ def _searched(question: Question, known: Plan | None) -> Found | NothingFound:
                     why=best.why if best.out_of_time else NONE_FOUND,
                     out_of_time=best.out_of_time or points.cut,
                 )
-        return over_all_shapes(question, points, best, nodes=nodes)
+        if not (whole and limits.prove_shapes):
+            return over_all_shapes(question, points, best, nodes=nodes)
+        if isinstance(best, NothingFound) and not best.proven:
+            best = _parted(question, points, best)
+        elif isinstance(best, Found) and open_gap(best, limits) and not is_interrupted(best):
+            best = _opening(question, points, best) or best
+        best = over_all_shapes(question.within(SHARE_FOR_BOUND), points, best, nodes=nodes)
+        if isinstance(best, NothingFound) or is_interrupted(best):
+            return best
+        return _parted(question, points, best)
     except KeyboardInterrupt:
         if not isinstance(best, Found):
             raise
@@ -135,13 +151,8 @@ def _best_part(question: Question, points: Points) -> Found | None:
         )
         if limits.time_limit_s < LEAST_TIME_S:
             break
-        found = search_plans(
-            question.problem,
-            find_topology(name),
-            objective=question.objective,
-            limits=limits,
-            shapes=question.shapes,
-        )
+        part = replace(question, topology=find_topology(name), limits=limits, started=time.perf_counter())
+        found = _searched(part, None, whole=False)
         if isinstance(found, Found) and (best is None or better(found.outcome, best.outcome, question.objective)):
             best = found
         if is_interrupted(found):
@@ -149,19 +160,28 @@ def _best_part(question: Question, points: Points) -> Found | None:
     return best
 
 
-def _opening(question: Question, known: Found | None) -> Found | None:
-    """The best fleet of the cheapest pools of each site and role, where a program chose others to be searched."""
-    points = question.points(hasty=True)
-    if points is None:
-        return known
-    until_s = question.limits.time_limit_s - (1.0 - SHARE_FOR_OPENING) * question.left_s()
+def _parted(question: Question, points: Points, known: Found | NothingFound) -> Found | NothingFound:
+    """The plan held against fleets that part the traffic: they may be better than any plan under its mix."""
+    return parted(
+        question.problem,
+        question.topology.name,
+        points,
+        known,
+        objective=question.objective,
+        limits=question.limits,
+        started=question.started,
+    )
+
+
+def _opening(question: Question, points: Points, known: Found | None) -> Found | None:
+    """The best of a plan known and of fleets that part the traffic, to start from."""
     return opening(
         question.problem,
         question.topology.name,
         points,
         known,
         objective=question.objective,
-        limits=replace(question.limits, time_limit_s=until_s),
+        limits=question.within(SHARE_FOR_OPENING).limits,
         started=question.started,
     )
 

@@ -27,7 +27,7 @@ from pddplan.optimize.judge import Candidate, Judge, OperatingModel, score_of
 from pddplan.optimize.levels import Cell, Levels
 from pddplan.optimize.repair import bigger_fleet, fewer_requests, more_requests, smaller_fleet
 from pddplan.optimize.solver import Solved, SolveStatus, solve
-from pddplan.optimize.starts import MOST_STARTS, filled_plan, single_path_plans, spread_plan
+from pddplan.optimize.starts import MOST_STARTS, SHARES_FOR_RATIO, filled_plan, single_path_plans, spread_plan
 
 INTERRUPTED = "interrupted"
 """Status of a search that Ctrl-C ended."""
@@ -103,7 +103,8 @@ class Search:
                     self._repair(candidate, self.judge.levels_of(candidate, routes), routes)
             if self.best is None and (spread := spread_plan(self.judge)) is not None:
                 self._accept_if_feasible(spread)
-            for candidate in single_path_plans(self.judge, self.score, most=self.most_starts):
+            shares = SHARES_FOR_RATIO if self.objective == "bcr" else (1.0,)
+            for candidate in single_path_plans(self.judge, self.score, most=self.most_starts, shares=shares):
                 self._accept_if_feasible(candidate)
                 if time.perf_counter() >= self._deadline and self.best is not None:
                     break

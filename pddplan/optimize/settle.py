@@ -23,7 +23,7 @@ from pddplan.optimize.points import Points
 from pddplan.optimize.repair import smaller_fleet
 from pddplan.optimize.search import BEST_FOUND, INTERRUPTED, MOST_RUNNERS_UP, Search, SearchResult
 from pddplan.optimize.solver import solver_name
-from pddplan.optimize.splits import split_plans
+from pddplan.optimize.splits import MOST_FLEETS, split_plans
 from pddplan.optimize.starts import MOST_STARTS
 from pddplan.optimize.tidy import tidied
 
@@ -37,14 +37,14 @@ SAME_TAIL = 0.02
 """Mixes whose work and uncovered tails differ by less than these fractions need no further round."""
 FIRST_SHARE = 0.6
 """Of the time left, what a round may take while no plan is found: its plan may ask for another round."""
-SHARE_AT_FIRST = 0.6
-"""Of the time left, what goes by before fleets that part the traffic are looked at."""
 LEAST_TIME_S = 0.2
 UNPROVEN = 1.0
 """Gap of a plan of which nothing is proven."""
 SPLITS_SEARCHED = 4
 NODES_FROM_SPLIT = 200
 """Fleets that part the traffic from which a search starts, and the cells each may look at."""
+FLEETS_TO_OPEN, FLEETS_BESIDE_PROOF = 12, 6
+"""Such fleets worked out to start from, and those that a plan which is proven under its own mix is held against."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +159,7 @@ class _Settling:
     def _kept(self, points: Points, own: Judged) -> Judged | None:
         """A plan as found where it keeps its promises, at the most it may serve; else mended; None in vain."""
         if own.short <= 0:
-            return stretched(points, own, topology=self.topology, deadline=self.deadline)
+            return stretched(points, own, topology=self.topology)
         return mended(points, own, topology=self.topology, deadline=self._to_mend_until)
 
     @property
@@ -175,10 +175,10 @@ class _Settling:
                 break
             other = judged(points, smaller_fleet(search.judge, candidate), topology=self.topology)
             if other.short <= 0:
-                return stretched(points, other, topology=self.topology, deadline=self.deadline)
+                return stretched(points, other, topology=self.topology)
         return kept
 
-    def fleets(self, points: Points, known: Found | NothingFound) -> list[tuple[Points, Judged]]:
+    def fleets(self, points: Points, known: Found | NothingFound, *, most: int) -> list[tuple[Points, Judged]]:
         """Fleets for traffic whole and in two parts that may be better than a plan known; the best first."""
         kind = search_objective(self.objective)
         least, cost = -math.inf, math.inf
@@ -194,19 +194,21 @@ class _Settling:
             score=lambda candidate: score_of(candidate, kind),
             least=least,
             cheaper_than=cost,
+            most=most,
         )
         order = sorted(enumerate(starts), key=lambda entry: (*self._rank(entry[1][1]), entry[0]))
         return [start for _, start in order]
 
     def parted(self, points: Points, known: Found | NothingFound) -> Found | NothingFound:
-        """Search again from fleets that part the traffic: the best plan of these and of what is known.
+        """The best plan of what is known and of searches from fleets that part the traffic.
 
-        A plan known that is proven under its own mix is held against such fleets only, without a search from those that
-        are no better.
+        A plan known that is proven under its own mix is held against a few such fleets only, without a search from
+        those that are no better.
         """
         best = known
-        proven = isinstance(known, Found) and not self.open_gap(known)
-        for own, start in self.fleets(points, known)[:SPLITS_SEARCHED]:
+        proven = isinstance(known, Found) and not open_gap(known, self.limits)
+        most = FLEETS_BESIDE_PROOF if proven else MOST_FLEETS
+        for own, start in self.fleets(points, known, most=most)[:SPLITS_SEARCHED]:
             if start.short <= 0:
                 if not self._ahead(start.outcome, best):
                     break
@@ -215,35 +217,33 @@ class _Settling:
                 break
             found = self.rounds(own, (start.candidate,), max_nodes=min(self.limits.max_nodes, NODES_FROM_SPLIT))
             if isinstance(found, Found) and self._ahead(found.outcome, best):
-                best = found
+                best = self._said_of(found, known)
             if self.left_s <= LEAST_TIME_S:
                 break
         return best
 
     def opening(self, points: Points, known: Found | None) -> Found | None:
         """The best of a plan known and of fleets that part the traffic, without a search."""
-        nothing = NothingFound(proven=False, why=NONE_FOUND)
-        for own, start in self.fleets(points, known or nothing)[:1]:
-            if start.short <= 0 and self._ahead(start.outcome, known or nothing):
-                return self._as_found(own, start, nothing)
+        before: Found | NothingFound = known or NothingFound(proven=False, why=NONE_FOUND)
+        for own, start in self.fleets(points, before, most=FLEETS_TO_OPEN)[:1]:
+            if start.short <= 0 and self._ahead(start.outcome, before):
+                return self._as_found(own, start, before)
         return known
-
-    def open_gap(self, found: Found) -> bool:
-        """Whether more is left open than is acceptable."""
-        solver = found.outcome.solver
-        return solver is not None and solver.gap > max(self.limits.gap, self.limits.acceptable_gap)
 
     def _as_found(self, points: Points, start: Judged, known: Found | NothingFound) -> Found:
         """A fleet that keeps its promises as a plan, of which no more is proven than of what is known."""
-        most = stretched(points, start, topology=self.topology, deadline=self.deadline)
+        most = stretched(points, start, topology=self.topology)
         kept = judged(points, most.candidate, topology=self.topology)
-        report = known.outcome.solver if isinstance(known, Found) else None
-        gap = UNPROVEN
-        if report is not None and isinstance(known, Found):
-            value, reached = value_of(known.outcome, self.objective), value_of(kept.outcome, self.objective)
-            gap = max((value + report.gap * abs(value) - reached) / abs(reached), 0.0) if reached else UNPROVEN
-        report = SolverReport(solver_name(), BEST_FOUND, gap, round(time.perf_counter() - self.started, 3))
-        return Found(replace(kept.outcome, solver=report), points, levelled(points, kept.candidate))
+        unproven = SolverReport(solver_name(), BEST_FOUND, UNPROVEN, round(self.spent_s, 3))
+        found = Found(replace(kept.outcome, solver=unproven), points, levelled(points, kept.candidate))
+        return self._said_of(found, known)
+
+    def _said_of(self, found: Found, known: Found | NothingFound) -> Found:
+        """A plan, with what was proven before another one was known: bounds of all plans stay where they are."""
+        if not isinstance(known, Found) or known.outcome.solver is None:
+            return found
+        before, now = (value_of(plan.outcome, self.objective) for plan in (known, found))
+        return replace(found, outcome=replace(found.outcome, solver=restated(known.outcome.solver, before, now)))
 
     def _ahead(self, outcome: Outcome, best: Found | NothingFound) -> bool:
         return not isinstance(best, Found) or better(outcome, best.outcome, self.objective)
@@ -270,16 +270,33 @@ def settled(
 ) -> Found | NothingFound:
     """The best plan of the candidates under the traffic it has itself; never one that breaks a promise there."""
     settling = _Settling(problem, topology, objective, limits, started)
-    first = settling
-    if limits.prove_shapes:  # plans to compare with are asked for quickly, without a proof
-        until_s = settling.spent_s + SHARE_AT_FIRST * settling.left_s
-        first = replace(settling, limits=replace(limits, time_limit_s=until_s))
-    found = first.rounds(points, start, max_nodes=limits.max_nodes)
-    if isinstance(found, Found):
-        return found if interrupted(found.outcome) or not limits.prove_shapes else settling.parted(points, found)
-    if math.isinf(points.bound) and impossible(points, time_limit_s=max(settling.left_s, LEAST_TIME_S)):
-        return NothingFound(proven=True, why=NONE_EXISTS)  # also where a search ran out of time before it saw that
-    return settling.parted(points, found)
+    found = settling.rounds(points, start, max_nodes=limits.max_nodes)
+    if isinstance(found, Found) or math.isfinite(points.bound):
+        return found
+    none = impossible(points, time_limit_s=max(settling.left_s, LEAST_TIME_S))
+    return NothingFound(proven=True, why=NONE_EXISTS) if none else found  # also where the search ran out of time
+
+
+def parted(
+    problem: Problem,
+    topology: str,
+    points: Points,
+    known: Found | NothingFound,
+    *,
+    objective: Objective,
+    limits: Limits,
+    started: float,
+) -> Found | NothingFound:
+    """What is known, held against fleets that part the traffic: they may be better than any plan under its mix."""
+    return _Settling(problem, topology, objective, limits, started).parted(points, known)
+
+
+def open_gap(found: Found, limits: Limits) -> bool:
+    """Whether more is left open than is acceptable, over all shapes where that is known."""
+    solver = found.outcome.solver
+    if solver is None:
+        return False
+    return max(solver.gap, solver.gap_over_all or 0.0) > max(limits.gap, limits.acceptable_gap)
 
 
 def opening(
@@ -374,3 +391,12 @@ def better(one: Outcome, other: Outcome, objective: Objective) -> bool:
 
 def _close(one: float, other: float, gap: float) -> bool:
     return math.isfinite(other) and abs(one - other) <= gap * abs(other)
+
+
+def restated(report: SolverReport, before: float, now: float) -> SolverReport:
+    """What was proven of a plan of one value, said of a plan of another: bounds stay where they are."""
+
+    def gap_to(gap: float | None) -> float | None:
+        return gap if gap is None or not now else max((before + gap * abs(before) - now) / abs(now), 0.0)
+
+    return replace(report, gap=gap_to(report.gap) or 0.0, gap_over_all=gap_to(report.gap_over_all))

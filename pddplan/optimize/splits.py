@@ -24,10 +24,10 @@ from pddplan.domain.workload import Array, RequestClasses
 from pddplan.optimize.cells import root_cell
 from pddplan.optimize.data import ProgramData, Route
 from pddplan.optimize.judge import COVERAGE_MARGIN, Candidate, Judge
-from pddplan.optimize.mending import Judged, judged, mended
+from pddplan.optimize.mending import Judged, judged, mended, stretched
 from pddplan.optimize.points import Points
 from pddplan.optimize.solution import searched_plan
-from pddplan.optimize.starts import at_highest_rate, in_time
+from pddplan.optimize.starts import COARSE_RATE, at_highest_rate, in_time
 
 SHARES_BELOW = (0.25, 0.5, 0.75)
 """Of the work of all requests, what lies below a cut."""
@@ -85,6 +85,7 @@ def split_plans(
     score: Callable[[Candidate], float],
     least: float = -math.inf,
     cheaper_than: float = math.inf,
+    most: int = MOST_FLEETS,
 ) -> Iterator[tuple[Points, Judged]]:
     """Fleets for traffic on one path, or in two parts, under their own mix, as the evaluator sees them; best first.
 
@@ -98,26 +99,26 @@ def split_plans(
     ranked = [
         (-score(fleet), at, fleet) for at, fleet in enumerate(ideal) if fleet is not None and score(fleet) > least
     ]
-    for opposite, at, candidate in _spread(sorted(ranked, key=lambda entry: entry[:2])):
+    for opposite, at, candidate in _spread(sorted(ranked, key=lambda entry: entry[:2]), most=most):
         if time.perf_counter() > deadline or -opposite <= least:
             return
         own = remixed(searched_plan(points, candidate, topology=topology))
         wanting = judged(own, candidate, topology=topology)
-        if wanting.short > 0:
+        if wanting.short > 0 and points.data.min_rate_rps >= points.data.max_rate_rps:
             better = mended(own, wanting, topology=topology, deadline=deadline, cheaper_than=cheaper_than)
-            if better is None and points.data.min_rate_rps < points.data.max_rate_rps:
-                slower = (
-                    _rebalanced(own, fleets[at], topology=topology, most_rps=candidate.rate_rps),
-                    _slowed(own, wanting, topology=topology, deadline=deadline),
-                )
-                better = max((s for s in slower if s is not None), key=lambda s: score(s.candidate), default=None)
             wanting = better or wanting
+        elif wanting.short > 0:
+            slower = (
+                _rebalanced(own, fleets[at], topology=topology, most_rps=candidate.rate_rps),
+                _slowed(own, wanting, topology=topology, deadline=deadline),
+            )
+            wanting = max((s for s in slower if s is not None), key=lambda s: score(s.candidate), default=wanting)
         if wanting.short <= 0:
             least = max(least, score(wanting.candidate))
         yield own, wanting
 
 
-def _spread(ranked: Sequence[tuple[float, int, Candidate]]) -> list[tuple[float, int, Candidate]]:
+def _spread(ranked: Sequence[tuple[float, int, Candidate]], *, most: int) -> list[tuple[float, int, Candidate]]:
     """The first of fleets in order, of those on the same paths a few only."""
     seen: Counter[bytes] = Counter()
     kept = []
@@ -126,7 +127,7 @@ def _spread(ranked: Sequence[tuple[float, int, Candidate]]) -> list[tuple[float,
         seen[paths] += 1
         if seen[paths] <= MOST_CUTS:
             kept.append(entry)
-    return kept[:MOST_FLEETS]
+    return kept[:most]
 
 
 def _fleets(points: Points) -> list[tuple[_Part, ...]]:
@@ -221,9 +222,11 @@ def _rebalanced(points: Points, parts: tuple[_Part, ...], *, topology: str, most
         candidate = _sized(judge, parts, rate_rps)
         return in_time(judge, candidate, routes) if candidate is not None else None
 
-    found = at_highest_rate(points.data, kept, most_rps=most_rps)
+    found = at_highest_rate(points.data, kept, most_rps=most_rps, finest=COARSE_RATE)
     tried = judged(points, found, topology=topology) if found is not None else None
-    return tried if tried is not None and tried.short <= 0 else None
+    if tried is None or tried.short > 0:
+        return None
+    return stretched(points, tried, topology=topology)
 
 
 def _slowed(points: Points, wanting: Judged, *, topology: str, deadline: float) -> Judged | None:

@@ -23,6 +23,8 @@ FULLNESS = (0.7, 0.9, 1.0)
 """How full pools and lines are planned in a first spread, of their ceilings."""
 MOST_STARTS = 6
 """Paths tried, the most promising first."""
+SHARES_FOR_RATIO = (1.0, 0.5, 0.25, 0.125)
+"""Shares of the highest rate tried where the best ratio of requests to cost may be at any rate."""
 MOST_FILLED = 12
 LEAST_FILL = 0.01
 """Paths that share an inventory at most, and what one more must add to the rate."""
@@ -33,11 +35,12 @@ COARSE_RATE = 0.05
 
 
 def single_path_plans(
-    judge: Judge, score: Callable[[Candidate], float], *, most: int = MOST_STARTS
+    judge: Judge, score: Callable[[Candidate], float], *, most: int = MOST_STARTS, shares: Sequence[float] = (1.0,)
 ) -> Iterator[Candidate]:
     """Feasible plans that send every request over one path, at the highest rate within the limits; the best first.
 
-    Before anything waits no fleet of a path is better than its smallest: those that cannot win are left out.
+    Before anything waits no fleet of a path is better than its smallest: those that cannot win are left out. Smaller
+    ``shares`` of that rate are tried as well where they are asked for: whole instances may fit them better.
     """
     data = judge.model.data
     routes = judge.model.routes(root_cell(data).best())
@@ -48,13 +51,14 @@ def single_path_plans(
             candidates.append((-score(candidate), index, candidate))
     best = -math.inf
     for opposite, index, ideal in sorted(candidates, key=lambda c: c[:2])[:most]:
-        if -opposite <= best:
+        if -opposite <= best and len(shares) == 1:
             break
-        most_rps = ideal.rate_rps * (1.0 + COARSE_RATE)
-        kept = at_highest_rate(data, partial(_kept, judge, index, routes), most_rps=most_rps)
-        if kept is not None:
-            best = max(best, score(kept))
-            yield kept
+        for share in shares:
+            most_rps = share * ideal.rate_rps * (1.0 + COARSE_RATE)
+            kept = at_highest_rate(data, partial(_kept, judge, index, routes), most_rps=most_rps)
+            if kept is not None:
+                best = max(best, score(kept))
+                yield kept
 
 
 def filled_plan(judge: Judge, *, deadline: float) -> Candidate | None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pddplan.domain.outcome import SolverReport
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.build import sized, unsized
 from pddplan.optimize.judge import Candidate, Judge
@@ -21,7 +20,7 @@ from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.repair import smaller_fleet
 from pddplan.optimize.search import MOST_RUNNERS_UP, Search
-from pddplan.optimize.settle import NODES_AFTER_PLAN, Found, interrupted, levelled, search_objective, value_of
+from pddplan.optimize.settle import NODES_AFTER_PLAN, Found, interrupted, levelled, restated, search_objective, value_of
 
 MOST_LOOKS = 200
 SHARE_OF_TIME = 0.05
@@ -69,7 +68,7 @@ class _Looking:
                 self.looks -= 1
                 tried = self.at(other, rate)
                 if tried is not None:
-                    best = stretched(self.points, tried, topology=self.topology, deadline=self.deadline)
+                    best = stretched(self.points, tried, topology=self.topology)
                     break
         return best
 
@@ -116,7 +115,9 @@ def last_look(
     own = current = Judged(found.candidate, found.outcome, 0.0)
     wide = limits.prove_shapes and gap > acceptable
     try:
-        current = looking.best(own, wide=wide)
+        most = stretched(found.points, own, topology=topology)  # candidates of parts are not yet
+        looking.reached_rps = most.candidate.rate_rps
+        current = looking.best(most, wide=wide)
         if kind == "rps" and limits.prove_shapes:
             cheapest = _cheapest(problem, looking, current, limits=limits)
             current = looking.best(cheapest, wide=wide) if cheapest is not current else current
@@ -128,17 +129,8 @@ def last_look(
     outcome = kept.outcome
     if report is not None:
         before, now = (value_of(plan, objective) for plan in (found.outcome, outcome))
-        outcome = replace(outcome, solver=_restated(report, before, now))
+        outcome = replace(outcome, solver=restated(report, before, now))
     return Found(outcome, found.points, levelled(found.points, current.candidate))
-
-
-def _restated(report: SolverReport, before: float, now: float) -> SolverReport:
-    """What was proven of a plan, said of another one: bounds stay where they are."""
-
-    def gap_to(gap: float | None) -> float | None:
-        return gap if gap is None or not now else max((before + gap * abs(before) - now) / abs(now), 0.0)
-
-    return replace(report, gap=gap_to(report.gap) or 0.0, gap_over_all=gap_to(report.gap_over_all))
 
 
 def _cheapest(problem: Problem, looking: _Looking, now: Judged, *, limits: Limits) -> Judged:
@@ -165,7 +157,7 @@ def _cheapest(problem: Problem, looking: _Looking, now: Judged, *, limits: Limit
         wanted = looking.rate_to_win(now, other)
         kept = looking.at(other, wanted) if math.isfinite(wanted) else None
         if kept is not None:
-            return stretched(points, kept, topology=looking.topology, deadline=looking.deadline)
+            return stretched(points, kept, topology=looking.topology)
     return now
 
 
