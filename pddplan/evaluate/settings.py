@@ -52,6 +52,9 @@ class Settings:
         for name, allowed in (("overlap", OVERLAPS), ("handover", HANDOVERS), ("discipline", DISCIPLINES)):
             if getattr(self, name) not in allowed:
                 raise DomainError(name, f"must be one of {', '.join(allowed)}", getattr(self, name))
+        for name in ("rdma_bytes_per_s", "rdma_efficiency"):
+            if getattr(self, name) == 0:
+                raise DomainError(name, "must be greater than 0", 0.0)
         for spec in fields(self):
             value = getattr(self, spec.name)
             if isinstance(value, float) and not 0 <= value <= LARGEST:

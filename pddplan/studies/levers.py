@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ from pddplan.domain.workload import PROMISE_KINDS, Arrival
 from pddplan.errors import InputError, Problem, did_you_mean
 from pddplan.evaluate.settings import Settings
 from pddplan.questions import at_rate, check_rate, known_chip, settings_of, with_link
-from pddplan.record_check import check_inputs
+from pddplan.record_check import LARGEST, check_inputs
 from pddplan.sizing import Inputs
 from pddplan.studies.perturb import scale_outputs, with_hit_rate
 from pddplan.units import MS_PER_S
@@ -273,10 +272,8 @@ def changed(inputs: Inputs, name: str, value: Value) -> Inputs:
     if name == TOPOLOGY or name in FILES:
         return inputs
     try:
-        if name in LEVERS:
-            return LEVERS[name].change(inputs, value)
         family, _, key = name.partition(".")
-        moved = FAMILIES[family].change(inputs, key, value)
+        moved = LEVERS[name].change(inputs, value) if name in LEVERS else FAMILIES[family].change(inputs, key, value)
         check_inputs(moved, where=name)
     except InputError as error:
         raise _said_of_flag(error) from None
@@ -285,8 +282,8 @@ def changed(inputs: Inputs, name: str, value: Value) -> Inputs:
 
 def number(value: Value, name: str) -> float:
     """A value that is a number."""
-    if not isinstance(value, float) or not math.isfinite(value):
-        raise _wrong(name, "must be a finite number", value)
+    if not isinstance(value, float) or not abs(value) <= LARGEST:
+        raise _wrong(name, f"must be a number no larger than {LARGEST:g}", value)
     return value
 
 

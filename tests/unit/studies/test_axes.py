@@ -84,7 +84,20 @@ def test_misspelt_names_are_guessed(text: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["hit_rate=1.5", "rps=0", "rps=-3", "rps=1e300", "price.h200-sxm=0", "finance.pue=-1", "line.max_lines=1.5"]
+    "text",
+    [
+        "hit_rate=1.5",
+        "rps=0",
+        "rps=-3",
+        "rps=1e300",
+        "scv=1e308",
+        "rtt=1e308",
+        "output_factor=1e308",
+        "settings.rdma_efficiency=0",
+        "price.h200-sxm=0",
+        "finance.pue=-1",
+        "line.max_lines=1.5",
+    ],
 )
 def test_values_out_of_range_are_refused(text: str, inputs: Inputs) -> None:
     axis = parse_axis(text)
