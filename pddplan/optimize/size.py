@@ -15,6 +15,7 @@ from pddplan.optimize.changes import Nearness, nearest
 from pddplan.optimize.every_shape import nothing_better
 from pddplan.optimize.limits_used import limits_used
 from pddplan.optimize.objective import Limits, Objective, check_rate
+from pddplan.optimize.question import reporting
 from pddplan.optimize.rounds import Found, search_plans
 from pddplan.optimize.settle import interrupted, search_objective, value_of
 from pddplan.optimize.thrift import last_look
@@ -78,11 +79,13 @@ def find(
     faults.raise_if_any()
     chosen = find_topology(topology)
     deadline = time.perf_counter() + limits.time_limit_s
+    quickly: Found | None = None
     if chosen.name == AGGREGATED and known is None and limits.prove_shapes and search_objective(objective) == "cost":
         quickly = cheapest_aggregated(problem, objective=objective, limits=limits, shapes=shapes)
         known = quickly.outcome.plan if quickly is not None else None  # never dearer than what others are compared with
     found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes, known=known)
     if isinstance(found, Found):
+        found = _as_proven(found, quickly, objective) if quickly is not None else found
         found = last_look(problem, chosen.name, found, objective=objective, limits=limits, deadline=deadline)
         if nearness is not None:
             found = nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
@@ -95,6 +98,17 @@ def find(
     from pddplan.optimize.relaxation import infeasible  # most questions have a plan
 
     raise infeasible(found, problem, chosen, objective=objective, limits=limits, shapes=shapes)
+
+
+def _as_proven(found: Found, before: Found, objective: Objective) -> Found:
+    """A plan with the closer of two bounds: that of its own search, and one that a search before it came to."""
+    own, other = found.outcome.solver, before.outcome.solver
+    value, reached = value_of(found.outcome, objective), value_of(before.outcome, objective)
+    if own is None or other is None or other.gap_over_all is None or not value:
+        return found
+    gap = max((reached + other.gap_over_all * abs(reached) - value) / abs(value), 0.0)
+    over_all = gap if own.gap_over_all is None else min(gap, own.gap_over_all)
+    return reporting(found, gap=min(gap, own.gap), gap_over_all=over_all)
 
 
 def unbeaten(

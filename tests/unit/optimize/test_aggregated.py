@@ -36,6 +36,9 @@ def test_mixed_kinds_are_tried_where_one_kind_is_not_the_cheapest(rate_rps: floa
     assert solver is not None
     assert solver.gap_over_all is not None
     searched = find(asked, topology="colocated", objective=goal, limits=Limits(max_nodes=60), shapes=shapes)
+    assert searched.outcome.solver is not None
+    assert searched.outcome.solver.gap_over_all is not None
+    assert searched.outcome.solver.gap_over_all <= solver.gap_over_all + 1e-9
     assert searched.outcome.cost.monthly_total <= mixed.outcome.cost.monthly_total * (1 + 1e-9)
 
 
