@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pddplan.domain.plan import Plan
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize.build import too_large
+from pddplan.optimize.build import MOST_PATHS, too_large
 from pddplan.optimize.known import as_found, known_ids
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.over_all import is_interrupted, over_all_shapes
@@ -94,11 +94,13 @@ def _searched(question: Question, known: Plan | None, *, whole: bool) -> Found |
         if limits.prove_shapes and math.isfinite(points.bound) and (part is None or not is_interrupted(part)):
             hasty = question.points(hasty=True)  # the cheapest pools of each site and role
             part = best = _opening(question, hasty, part) if hasty is not None else part
-        others = limits.prove_shapes and len(points.considered) > len(points.pools)
+        left_out = {pool.id for pool in points.considered} - {pool.id for pool in points.pools}
+        others = limits.prove_shapes and bool(left_out)
         share = SHARE_FOR_FEW if others and part is not None else 1.0
         nodes = None
         if limits.prove_shapes and math.isinf(points.bound):
-            nodes = NODES_AT_FIRST if part is None else NODES_WITH_PLAN
+            # most requests: a good fleet to start from comes before many cells
+            nodes = NODES_AT_FIRST if part is None and question.objective.kind != "rps" else NODES_WITH_PLAN
             share = SHARE_AT_FIRST
         best = question.best(points, part, share=share, nodes=nodes)
         if isinstance(best, NothingFound) and math.isfinite(points.bound):
@@ -115,7 +117,7 @@ def _searched(question: Question, known: Plan | None, *, whole: bool) -> Found |
         if isinstance(best, NothingFound) and not best.proven:
             best = _parted(question, points, best)
         elif isinstance(best, Found) and open_gap(best, limits) and not is_interrupted(best):
-            best = _opening(question, points, best) or best
+            best = _opening(question, _of_all_shapes(question, points), best) or best
         best = over_all_shapes(question.within(SHARE_FOR_BOUND), points, best, nodes=nodes)
         if isinstance(best, NothingFound) or is_interrupted(best):
             return best
@@ -171,6 +173,14 @@ def _parted(question: Question, points: Points, known: Found | NothingFound) -> 
         limits=question.limits,
         started=question.started,
     )
+
+
+def _of_all_shapes(question: Question, points: Points) -> Points:
+    """Candidates of every shape where these are few enough to be looked at one by one; else those searched."""
+    ways = ways_of(question.problem.sites, question.topology, points.considered)
+    if path_count(question.topology, points.considered, ways) > MOST_PATHS:
+        return points
+    return question.points(only=frozenset(pool.id for pool in points.considered)) or points
 
 
 def _opening(question: Question, points: Points, known: Found | None) -> Found | None:
