@@ -12,6 +12,7 @@ from pddplan.domain.workload import Promise
 from pddplan.errors import Relaxation, SolverError
 from pddplan.evaluate.problem import Problem
 from pddplan.optimize.objective import Limits, Objective
+from pddplan.optimize.question_limits import on_usable_lines
 from pddplan.optimize.rounds import Found, search_plans
 from pddplan.optimize.settle import interrupted
 from pddplan.optimize.topologies import Shapes, Topology
@@ -57,7 +58,11 @@ class Question:
         )
         try:
             found = search_plans(
-                self.problem, self.topology, objective=self.objective, limits=limits, shapes=self.shapes
+                on_usable_lines(self.problem, limits),
+                self.topology,
+                objective=self.objective,
+                limits=limits,
+                shapes=self.shapes,
             )
         except SolverError:
             return None

@@ -38,7 +38,7 @@ from pddplan.optimize.formulation import MONEY
 from pddplan.optimize.objective import Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.promise_rows import rows_of
-from pddplan.optimize.question_limits import SMALLEST_SHARE
+from pddplan.optimize.question_limits import SMALLEST_SHARE, on_usable_lines
 from pddplan.optimize.settle import LEAST_TIME_S
 from pddplan.optimize.solution import searched_plan
 
@@ -246,6 +246,7 @@ def _elastic_plan(question: Question, soft: list[_Loosened]) -> tuple[Outcome, d
     else:
         objective = Objective("cost", rate_rps=SMALLEST_SHARE * problem.workload.arrival.rate_rps)
     limits = replace(question.limits, max_chips=None, time_limit_s=time_limit_s)
+    free = on_usable_lines(free, limits)
     points = build(free, question.topology, objective=objective, limits=limits, shapes=question.shapes)
     if points is None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -90,6 +91,13 @@ def owned_kinds(problem: Problem, pools: Sequence[Pool]) -> tuple[OwnedChips, ..
             held = 1.0 + problem.sites.finance.spare_fraction
             found.append(OwnedChips(site_id, chip_id, count, credit, held))
     return tuple(found)
+
+
+def on_usable_lines(problem: Problem, limits: Limits) -> Problem:
+    """The question without lines that may not be taken: a single one, where the loss of one must be survived."""
+    lines = problem.sites.lines
+    kept = {name: line for name, line in lines.items() if line.max_lines > limits.survive_line_loss}
+    return problem if len(kept) == len(lines) else replace(problem, sites=replace(problem.sites, lines=kept))
 
 
 def options_of(problem: Problem, lines: Sequence[str], limits: Limits) -> tuple[LineOption, ...]:

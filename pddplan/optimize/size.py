@@ -16,6 +16,7 @@ from pddplan.optimize.every_shape import nothing_better
 from pddplan.optimize.limits_used import limits_used
 from pddplan.optimize.objective import Limits, Objective, check_rate
 from pddplan.optimize.question import reporting
+from pddplan.optimize.question_limits import on_usable_lines
 from pddplan.optimize.rounds import Found, search_plans
 from pddplan.optimize.settle import interrupted, search_objective, value_of
 from pddplan.optimize.thrift import last_look
@@ -78,6 +79,7 @@ def find(
     check_rate(problem.workload.arrival.rate_rps, faults, where="workload: arrival.rate_rps")
     faults.raise_if_any()
     chosen = find_topology(topology)
+    asked, problem = problem, on_usable_lines(problem, limits)
     deadline = time.perf_counter() + limits.time_limit_s
     quickly: Found | None = None
     if chosen.name == AGGREGATED and known is None and limits.prove_shapes and search_objective(objective) == "cost":
@@ -97,7 +99,7 @@ def find(
         raise InfeasibleError(found.why)
     from pddplan.optimize.relaxation import infeasible  # most questions have a plan
 
-    raise infeasible(found, problem, chosen, objective=objective, limits=limits, shapes=shapes)
+    raise infeasible(found, asked, chosen, objective=objective, limits=limits, shapes=shapes)
 
 
 def _as_proven(found: Found, before: Found, objective: Objective) -> Found:

@@ -12,8 +12,6 @@ from pddplan.evaluate.problem import Problem
 from pddplan.optimize import Limits, Objective, size
 from pddplan.optimize.asking import round_up, smallest_feasible
 from tests.unit.optimize.small_question import (
-    PREFILL_FIXED_S,
-    PREFILL_S_PER_TOKEN,
     question,
     shapes,
     two_sites,
@@ -31,28 +29,10 @@ def by_limit(error: InfeasibleError) -> dict[str, Relaxation]:
     return {relaxation.limit: relaxation for relaxation in error.relaxations}
 
 
-def test_unreachable_ttft_names_what_is_reachable() -> None:
-    longest_s = PREFILL_FIXED_S + PREFILL_S_PER_TOKEN * 30_000
-    problem = with_promises(question(), ttft_p99_s=0.5 * longest_s)
-    found = by_limit(refused(problem))["TTFT P99"]
-    assert found.needed >= longest_s
-    assert found.needed <= 1.2 * longest_s
-    assert found.hint == f"--ttft-p99 {found.needed:g}"
-    eased = with_promises(problem, ttft_p99_s=found.needed)
-    assert size(eased, objective=Objective("cost"), limits=Limits(), shapes=shapes).keeps_promises
-
-
 def test_unreachable_tpot_in_milliseconds() -> None:
     found = by_limit(refused(with_promises(question(), tpot_s=0.004)))["TPOT P90"]
     assert found.unit == "ms"
     assert 12.0 <= found.needed <= 20.0
-
-
-def test_too_few_chips_name_how_many_and_which_rate_fits() -> None:
-    sites = two_sites(at_b=SiteChip("big", max_chips=8, roles=("MD",)))
-    found = by_limit(refused(question(8.0, sites=sites)))
-    assert found["big at site b"].needed > 8
-    assert 0 < found["rate"].needed < 8.0
 
 
 def test_too_small_budget() -> None:

@@ -109,8 +109,6 @@ def powered() -> Problem:
 FEW = two_sites(at_b=SiteChip("big", max_chips=16, roles=("MD",)))
 QUESTIONS: dict[str, tuple[Asked, set[str]]] = {
     "TTFT": ((with_promises(question(), ttft_p99_s=1.0), COST, Limits()), {"TTFT P99"}),
-    "TPOT": ((with_promises(question(), tpot_s=0.004), COST, Limits()), {"TPOT P90"}),
-    "E2E": ((question(promises=Promises(e2e_p99_s=9.0)), COST, Limits()), {"E2E P99"}),
     "a class": ((by_class(), COST, Limits()), {"chat TTFT P99"}),
     "inventory": ((question(8.0, sites=FEW), COST, Limits()), {"big at site b", "rate"}),
     "chips in all": ((question(), COST, Limits(max_chips=20)), {"chips in all", "rate"}),
@@ -141,6 +139,14 @@ def test_what_is_printed_gives_a_plan_and_a_little_less_does_not(name: str) -> N
         assert has_plan(typed(asked, relaxation.hint), "cross-dc-drc"), relaxation
         less = tighter(relaxation)
         assert less is None or not has_plan(typed(asked, less), "cross-dc-drc"), (relaxation, less)
+
+
+def test_a_single_line_that_may_be_lost_is_no_line() -> None:
+    """With relays too, where programs ask how thick a line is."""
+    limits = Limits(survive_line_loss=True, redundant_instances=1)
+    with pytest.raises(InfeasibleError) as caught:
+        size(question(), topology="pdd", objective=COST, limits=limits, shapes=shapes)
+    assert "--no-survive-line-loss" in {relaxation.hint for relaxation in caught.value.relaxations}
 
 
 def test_another_topology_that_works_is_named() -> None:
