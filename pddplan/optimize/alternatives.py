@@ -13,6 +13,7 @@ from pddplan.optimize.aggregated import AGGREGATED, cheapest_aggregated
 from pddplan.optimize.asker import Asker, cost
 from pddplan.optimize.asking import Question
 from pddplan.optimize.one_fewer import Needed, needed
+from pddplan.optimize.settle import interrupted
 from pddplan.optimize.topologies import TOPOLOGIES, Shapes, Topology, find_topology, paths_outside
 
 WIDER: Mapping[str, tuple[str, ...]] = {
@@ -92,6 +93,8 @@ def _best_of(asker: Asker, name: str, found: Mapping[str, Outcome | str], base: 
     limits = asker.limits_for(name, nodes=NODES_PER_TOPOLOGY)
     if name == AGGREGATED and start is None and not asker.most_requests:
         cheapest = cheapest_aggregated(asker.problem, objective=asker.goal, limits=limits, shapes=asker.shapes)
+        if cheapest is not None and interrupted(cheapest.outcome):
+            raise KeyboardInterrupt  # there is more to ask
         if cheapest is not None:
             return cheapest.outcome
     answer = asker.ask(topology=name, start=start, limits=limits)
