@@ -25,8 +25,8 @@ WIDER: Mapping[str, tuple[str, ...]] = {
 """Topologies that allow every path of others: what a wider one finds among the paths of a narrower one is its best."""
 ORDER = ("any", "prfaas", "pdd", "cross-dc-drc", "pd-hetero", "pd", "cross-dc", "colocated")
 """The wider one first."""
-NODES_PER_TOPOLOGY = 15
-NODES_PER_RUNNER_UP = 4
+NODES_PER_TOPOLOGY = 8
+NODES_PER_RUNNER_UP = 2
 NEARLY = 0.1
 """Of what a runner-up may be worse by: how near to their best these are looked for."""
 MOST_RUNNERS_UP = 8

@@ -15,7 +15,7 @@ from pddplan.optimize.topologies import TOPOLOGIES, Shapes
 
 TIME_PER_QUESTION_S = 60.0
 """Never reached but by large questions: searches end by cells, so that the answers are the same on any machine."""
-NODES_PER_QUESTION = 30
+NODES_PER_QUESTION = 15
 NODES_IN_WIDEST = 3
 """All paths at once make programs of which each takes a second."""
 WIDEST = "any"

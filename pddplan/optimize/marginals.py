@@ -29,13 +29,13 @@ RATE_STEPS = (0.1, 0.25, 0.5, 1.0, 2.0)
 LIMIT_STEP = 0.1
 CEILING_STEP = 0.05
 HIGHEST_CEILING = 0.99
-NODES_FOR_RATE = 12
+NODES_FOR_RATE = 8
 NODES_FROM_FLEET = 2
 """From a fleet that carries so much: one that costs less is near, or not found soon."""
-NODES_FOR_ALL = 90
+NODES_FOR_ALL = 40
 """For all promises eased together: what that shows it shows of each."""
 FLEET_GAP = 2e-3
-NODES_PER_FLEET = 60
+NODES_PER_FLEET = 25
 """A fleet that is there leaves little to search for, so that the last digits of its rate can be had."""
 MOST_TIMES = 4.0
 """Of the plan's rate: no fleet is asked for more."""

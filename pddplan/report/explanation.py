@@ -9,6 +9,7 @@ from pddplan.domain.outcome import Outcome
 from pddplan.optimize.alternatives import Alternative
 from pddplan.optimize.changes import Move, moves
 from pddplan.optimize.explanation import Explanation, Marginal
+from pddplan.optimize.marginals import RATE
 from pddplan.optimize.one_fewer import LOAD, ONLY_ONE, Needed
 from pddplan.report.json_plan import finite
 from pddplan.report.numbers import count, percent, quantity, seconds, short
@@ -110,6 +111,8 @@ def _nothing(marginal: Marginal, currency: str) -> str:
         return f"nothing found (at most {short(marginal.uncertain)} req/s)"
     if marginal.uncertain > 0:
         return f"nothing found (at most {count(marginal.uncertain)} {currency} a month)"
+    if marginal.lever == RATE:
+        return "costs nothing more, with another fleet of this price"
     if marginal.however_far:
         return "changes nothing, however far it is eased"
     return "buys nothing: it does not bind" if marginal.price_per_month is not None else "changes nothing"
