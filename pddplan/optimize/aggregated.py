@@ -26,7 +26,7 @@ AGGREGATED = "colocated"
 NODES = 20
 MOST_LOOKS = 4
 """Cells that the search of the first mixture may take, and mixtures tried: counted, so that slow machines find the same
-fleet."""
+fleet unless time runs out."""
 CLOSE_ENOUGH = 0.05
 """After the first mixture: what is compared with need not be proven closer than this fraction."""
 SHARE_PER_LOOK = 0.2
@@ -44,6 +44,8 @@ def cheapest_aggregated(problem: Problem, *, objective: Objective, limits: Limit
     if points is None:
         return None
     best = _better(None, question.best(points, None, nodes=0), objective)
+    if best is not None and interrupted(best.outcome):
+        return best
     every = every_shape(
         problem,
         question.topology,
@@ -73,6 +75,8 @@ def cheapest_aggregated(problem: Problem, *, objective: Objective, limits: Limit
         if own is not None:
             found = question.best(own, best, nodes=NODES)
             best = _better(best, found, objective)
+            if best is None or isinstance(found, NothingFound):
+                break
             inside = max(inside, min(_most(found, objective), bound.score))
         else:
             inside = max(inside, bound.score)  # not searched: the program alone speaks for them
@@ -108,10 +112,8 @@ def _better(best: Found | None, found: Found | NothingFound | None, objective: O
     return found if best is None or better(found.outcome, best.outcome, objective) else best
 
 
-def _most(found: Found | NothingFound, objective: Objective) -> float:
+def _most(found: Found, objective: Objective) -> float:
     """What no plan of the shapes searched exceeds."""
-    if isinstance(found, NothingFound):
-        return -math.inf
     reached, report = value_of(found.outcome, objective), found.outcome.solver
     return reached + (report.gap if report is not None else 0.0) * abs(reached)
 
