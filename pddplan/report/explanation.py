@@ -33,7 +33,7 @@ def render(found: Explanation, screen: Screen) -> str:
     rows = [[b.limit, short(b.used), short(b.available), b.unit] for b in outcome.binding]
     columns = [Column("limit", importance=0), Column("used", right=True), Column("of", right=True), Column("unit")]
     lines += table(columns, rows, width=width, paint=paint)
-    lines += _items((f"{one.part} with {one.less} less: {breaks(one)}" for one in found.needs), width) or (
+    lines += _items((f"{_smaller(one)}: {breaks(one)}" for one in found.needs), width) or (
         [] if rows else ["  nothing is used to its limit"]
     )
     lines += ["", paint.bold("What one more would buy, the most valuable first")]
@@ -69,6 +69,10 @@ def _proof(found: Explanation) -> Iterator[str]:
             f"this plan is not proven to be the best: up to {percent(found.open_gap)} is left open; the values below "
             "are differences between the best plans found"
         )
+
+
+def _smaller(one: Needed) -> str:
+    return f"{one.part} {one.less}" if "->" in one.less else f"{one.part} with {one.less} less"
 
 
 def breaks(one: Needed) -> str:
@@ -159,7 +163,7 @@ def _topology(other: Alternative) -> str:
     if other.same_plan:
         return f"{other.name}: comes to this plan; the other paths that it allows are not worth taking"
     lacks = f": {'; '.join(other.lacks)}" if other.lacks else ""
-    needs = "; ".join(f"{one.part} with {one.less} less: {breaks(one)}" for one in other.needs[:2])
+    needs = "; ".join(f"{_smaller(one)}: {breaks(one)}" for one in other.needs[:2])
     held = f"; {needs}" if needs else ""
     left = f" (not proven: up to {percent(other.open_gap)} better)" if other.open_gap > MOST_OPEN else ""
     return f"{other.name}: {_against(other)}{left}{lacks}; it takes {fleet_words(other.outcome)}{held}"
