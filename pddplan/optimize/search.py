@@ -130,7 +130,7 @@ class Search:
                 self._push(*self._current)
         if self._hit_limit and status == "optimal":
             status = "time limit"
-        gap = self._proven_gap(status)
+        gap = self._proven_gap()
         if self.best is None:
             status = "infeasible" if status == "optimal" else status
         elif status == "time limit" and gap <= max(self.gap, self.acceptable_gap):
@@ -174,7 +174,7 @@ class Search:
         bound = max(bound, self._lost_bound)
         return bound <= self.best_score + self.acceptable_gap * abs(self.best_score)
 
-    def _proven_gap(self, status: str) -> float:
+    def _proven_gap(self) -> float:
         if self.best is None or not math.isfinite(self.best_score):
             return math.inf if self.best is None else 0.0
         bound = max([self.best_score, self._lost_bound, *(-key for key, _, _ in self._open)])

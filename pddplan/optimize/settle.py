@@ -104,15 +104,13 @@ class _Settling:
             bound=points.bound,
         )
 
-    def rounds(
-        self, points: Points, start: Sequence[Candidate], *, max_nodes: int, most_rounds: int = MOST_ROUNDS
-    ) -> Found | NothingFound:
+    def rounds(self, points: Points, start: Sequence[Candidate], *, max_nodes: int) -> Found | NothingFound:
         """Search, bring the mix up to date from the plan found, and search again until nothing moves."""
         objective, limits = self.objective, self.limits
         best: Found | None = None
         last: SearchResult | None = None
         further = 0
-        for _ in range(most_rounds):
+        for _ in range(MOST_ROUNDS):
             if further >= ROUNDS_AFTER_PLAN:
                 break
             further += best is not None
@@ -218,6 +216,8 @@ class _Settling:
             found = self.rounds(own, (start.candidate,), max_nodes=min(self.limits.max_nodes, NODES_FROM_SPLIT))
             if isinstance(found, Found) and self._ahead(found.outcome, best):
                 best = self._said_of(found, known)
+            if isinstance(found, Found) and isinstance(best, Found) and interrupted(found.outcome):
+                return _stopped(best)
             if self.left_s <= LEAST_TIME_S:
                 break
         return best
@@ -289,6 +289,14 @@ def parted(
 ) -> Found | NothingFound:
     """What is known, held against fleets that part the traffic: they may be better than any plan under its mix."""
     return _Settling(problem, topology, objective, limits, started).parted(points, known)
+
+
+def _stopped(found: Found) -> Found:
+    """A plan of a search that Ctrl-C ended."""
+    solver = found.outcome.solver
+    if solver is None:
+        return found
+    return replace(found, outcome=replace(found.outcome, solver=replace(solver, status=INTERRUPTED)))
 
 
 def open_gap(found: Found, limits: Limits) -> bool:

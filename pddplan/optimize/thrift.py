@@ -18,8 +18,9 @@ from pddplan.optimize.judge import Candidate, Judge
 from pddplan.optimize.mending import Judged, judged, stretched
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
+from pddplan.optimize.question import reporting
 from pddplan.optimize.repair import smaller_fleet
-from pddplan.optimize.search import MOST_RUNNERS_UP, Search
+from pddplan.optimize.search import INTERRUPTED, MOST_RUNNERS_UP, Search
 from pddplan.optimize.settle import NODES_AFTER_PLAN, Found, interrupted, levelled, restated, search_objective, value_of
 
 MOST_LOOKS = 200
@@ -125,7 +126,7 @@ def last_look(
             return found
         kept = judged(found.points, current.candidate, topology=topology)
     except KeyboardInterrupt:
-        return found
+        return reporting(found, status=INTERRUPTED)
     outcome = kept.outcome
     if report is not None:
         before, now = (value_of(plan, objective) for plan in (found.outcome, outcome))
@@ -150,7 +151,10 @@ def _cheapest(problem: Problem, looking: _Looking, now: Judged, *, limits: Limit
         max_nodes=min(NODES_AFTER_PLAN, limits.max_nodes),
         start=(start,),
     )
-    if search.run().best is None:
+    result = search.run()
+    if result.status == INTERRUPTED:  # the search keeps Ctrl-C to itself
+        raise KeyboardInterrupt
+    if result.best is None:
         return now
     for candidate in sorted(search.runners_up, key=search.score, reverse=True)[:MOST_RUNNERS_UP]:
         other = smaller_fleet(judge, candidate)

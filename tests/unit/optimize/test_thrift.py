@@ -8,10 +8,10 @@ import pytest
 
 from pddplan.domain.sites import SiteChip
 from pddplan.evaluate.problem import Problem
-from pddplan.optimize import Limits, Objective
+from pddplan.optimize import Limits, Objective, thrift
 from pddplan.optimize.judge import Judge
 from pddplan.optimize.mending import judged
-from pddplan.optimize.settle import Found
+from pddplan.optimize.settle import Found, interrupted
 from pddplan.optimize.size import find
 from pddplan.optimize.thrift import last_look
 from tests.unit.optimize.small_question import question, shapes, two_sites
@@ -72,3 +72,15 @@ def test_what_was_proven_is_restated_for_the_plan_that_is_left() -> None:
     assert leaner.solver.gap_over_all is not None
     assert now * (1 - leaner.solver.gap) == pytest.approx(before * 0.5)  # the least cost that was not excluded
     assert now * (1 - leaner.solver.gap_over_all) == pytest.approx(before * 0.4)
+
+
+def test_an_interrupt_leaves_the_plan_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_given: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    objective = Objective("cost")
+    best = found_for(question(), objective)
+    monkeypatch.setattr(thrift, "stretched", stopped)
+    left = last_look(question(), "cross-dc-drc", best, objective=objective, limits=LIMITS, deadline=float("inf"))
+    assert left.outcome.plan is best.outcome.plan
+    assert interrupted(left.outcome)
