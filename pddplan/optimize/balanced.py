@@ -25,6 +25,8 @@ MOST_LISTED = 20_000
 """Beyond so many numbers of instances they are not listed."""
 POWERS_OF_SPARE = (0.5, 1.0)
 """Spare in proportion to the root of a pool's instances (equal chances to wait), and to the instances themselves."""
+LONGEST_S = 60.0
+"""Such a program takes milliseconds: the clock only ends one that went astray, on the slowest machine too."""
 
 
 def balanced_fleet(points: Points, *, topology: str, above: float, below: float) -> Judged | None:
@@ -98,7 +100,7 @@ def _most_spare(points: Points, counts: Mapping[str, int], *, power: float) -> A
     for promise in data.promises:
         covered = [(flow, float(np.nan_to_num(routes[r].coverage[promise.name][k]))) for (r, k), flow in flows.items()]
         program += pulp.LpAffineExpression(covered) >= promise.covered_share * rate
-    solved = solve(program, time_limit_s=1.0)
+    solved = solve(program, time_limit_s=LONGEST_S)
     if not solved.has_plan or solved.values["s"] < 0:
         return None
     flow = np.zeros((len(routes), data.weight.size))

@@ -18,6 +18,7 @@ from pddplan.optimize.objective import Limits, Objective, check_rate
 from pddplan.optimize.question import reporting
 from pddplan.optimize.question_limits import on_usable_lines
 from pddplan.optimize.rounds import Found, search_plans
+from pddplan.optimize.search import BEST_FOUND
 from pddplan.optimize.settle import interrupted, search_objective, value_of
 from pddplan.optimize.thrift import last_look
 from pddplan.optimize.topologies import Shapes, find_topology
@@ -87,7 +88,7 @@ def find(
         known = quickly.outcome.plan if quickly is not None else None  # never dearer than what others are compared with
     found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes, known=known)
     if isinstance(found, Found):
-        found = _as_proven(found, quickly, objective) if quickly is not None else found
+        found = _as_proven(found, quickly, objective=objective, limits=limits) if quickly is not None else found
         found = last_look(problem, chosen.name, found, objective=objective, limits=limits, deadline=deadline)
         if nearness is not None:
             found = nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
@@ -102,7 +103,7 @@ def find(
     raise infeasible(found, asked, chosen, objective=objective, limits=limits, shapes=shapes)
 
 
-def _as_proven(found: Found, before: Found, objective: Objective) -> Found:
+def _as_proven(found: Found, before: Found, *, objective: Objective, limits: Limits) -> Found:
     """A plan with the closer of two bounds: that of its own search, and one that a search before it came to."""
     own, other = found.outcome.solver, before.outcome.solver
     value, reached = value_of(found.outcome, objective), value_of(before.outcome, objective)
@@ -110,7 +111,9 @@ def _as_proven(found: Found, before: Found, objective: Objective) -> Found:
         return found
     gap = max((reached + other.gap_over_all * abs(reached) - value) / abs(value), 0.0)
     over_all = gap if own.gap_over_all is None else min(gap, own.gap_over_all)
-    return reporting(found, gap=min(gap, own.gap), gap_over_all=over_all)
+    least = min(gap, own.gap)
+    proven = least <= max(limits.gap, limits.acceptable_gap) and own.status == BEST_FOUND
+    return reporting(found, gap=least, gap_over_all=over_all, status="optimal" if proven else own.status)
 
 
 def unbeaten(
