@@ -31,7 +31,7 @@ from pddplan.optimize.flow_program import (
     take_off,
 )
 from pddplan.optimize.kinds import Kind, as_kinds, divided, kinds_of
-from pddplan.optimize.learning import ANY_WAY, Learning, Waits, Way, counts_up_to, row_of
+from pddplan.optimize.learning import ANY_WAY, Learning, Waits, Way, counts_up_to, line_above, row_of
 from pddplan.optimize.levels import LineLevel
 from pddplan.optimize.mix import first_mix, pools_of
 from pddplan.optimize.objective import Limits, Objective
@@ -265,8 +265,7 @@ class EveryShape:
         import pulp
 
         built = self.built
-        slope = float((loads[-1] - loads[0]) / (counts[-1] - counts[0])) if counts.size > 1 else float(loads[0])
-        start = float((loads - slope * counts).max()) if counts.size > 1 else 0.0
+        slope, start = line_above(counts, loads, ceiling=built.given.ceiling)
         late_on = pulp.LpVariable(f"w_{len(built.program.constraints)}", 0, 1, cat="Integer")
         count, opened = built.count[pool_id], built.open[pool_id]
         most = built.given.ceiling * float(counts[-1]) + abs(start)

@@ -155,6 +155,25 @@ def counts_up_to(most: int) -> tuple[int, ...]:
     return (*(n for n in COUNTS if n < most), most)
 
 
+def line_above(counts: Array, loads: Array, *, ceiling: float) -> tuple[float, float]:
+    """Slope and start of a line that lies above what waits allow at every number of instances, those between included.
+
+    Between two counts an instance more allows one instance more of load at most, and never more than the ceiling.
+    """
+    if counts.size == 1:
+        return float(loads[0] / counts[0]), 0.0
+    slope = float((loads[-1] - loads[0]) / (counts[-1] - counts[0]))
+    start = float((loads - slope * counts).max())
+    for low, high, allowed, later in zip(counts[:-1], counts[1:], loads[:-1], loads[1:], strict=True):
+        kinks = [low, high, later - allowed + low, later / ceiling]
+        if ceiling < 1:
+            kinks.append((low - allowed) / (1.0 - ceiling))
+        at = np.clip(kinks, low, high)
+        most = np.minimum(np.minimum(ceiling * at, allowed + at - low), later)
+        start = max(start, float((most - slope * at).max()))
+    return slope, start
+
+
 def row_of(points: Points, kind: PathKind, pool_id: str, target: str, line: str | None) -> int | None:
     """A path of this kind from a prefill pool to a site over a line."""
     for row, path in enumerate(points.paths):

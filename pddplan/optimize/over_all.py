@@ -16,9 +16,11 @@ from pddplan.optimize.search import BEST_FOUND, Search
 from pddplan.optimize.settle import (
     LEAST_TIME_S,
     NONE_FOUND,
+    UNPROVEN,
     Found,
     NothingFound,
     better,
+    bound_of,
     interrupted,
     search_objective,
     value_of,
@@ -125,18 +127,21 @@ class _OverAll:
         return max(self.question.limits.gap, self.question.limits.acceptable_gap)
 
     def is_open(self, found: Found | NothingFound) -> bool:
-        """A plan is not proven as close as is acceptable."""
+        """A plan is not proven as close as is acceptable; that there is none is not proven."""
+        if isinstance(found, NothingFound):
+            return not found.proven
         gap = _gap(found)
         return gap is not None and gap > self._close
 
-    def add(self, points: Points, found: Found | NothingFound) -> None:
-        """A set with what its search proved; nothing is known of one without a plan."""
-        pools, reached = frozenset(pool.id for pool in points.pools), -math.inf
-        gap = _gap(found)
+    def add(self, points: Points, found: Found | NothingFound, *, at_most: float = math.inf) -> None:
+        """A set with what its search proved: without a plan that there is none, or nothing."""
+        pools = frozenset(pool.id for pool in points.pools)
         if isinstance(found, Found):
-            reached = value_of(found.outcome, self._objective)
+            score, reached = bound_of(found.outcome, self._objective), value_of(found.outcome, self._objective)
+        else:
+            score, reached = -math.inf if found.proven else math.inf, -math.inf
         self.looked_at |= pools
-        self.sets.append(_SearchedSet(pools, -math.inf if gap is None else reached + gap * abs(reached), reached))
+        self.sets.append(_SearchedSet(pools, min(score, at_most), reached))
 
     def ask(self, found: Found | NothingFound) -> Found | NothingFound:
         """Ask the program, and look into what it says is better, until nothing is."""
@@ -218,7 +223,7 @@ class _OverAll:
         if wider is None or math.isfinite(wider.bound):
             return None
         latest = self.question.best(wider, found if isinstance(found, Found) else None, nodes=NODES_PER_SET)
-        self.add(wider, latest)
+        self.add(wider, latest, at_most=math.inf if mine else bound.score)
         every.leave_out(bound.pools | mine)
         return latest
 
@@ -279,8 +284,8 @@ class _OverAll:
             latest = self.question.best(again, found)
             if isinstance(latest, Found):
                 found, reached = latest, value_of(latest.outcome, self._objective)
-                score = reached + (_gap(latest) or 0.0) * abs(reached)
-                self.sets[at] = replace(own, score=min(own.score, score), reached=reached, to_its_end=True)
+                score = min(own.score, bound_of(latest.outcome, self._objective))
+                self.sets[at] = replace(own, score=score, reached=reached, to_its_end=True)
         return found
 
     def _spoken_for(self, at: int) -> float:
@@ -308,6 +313,9 @@ class _OverAll:
         over_all = None
         if outside is not None and inside is not None:
             over_all = max(_ahead(found, outside, objective) or 0.0, inside)
+            over_all = over_all if math.isfinite(over_all) else None
+        if inside is not None and math.isinf(inside):
+            inside = UNPROVEN
         changes: dict[str, Any] = {} if inside is None else {"gap": inside}
         status = _status(found)
         if self.points.cut:

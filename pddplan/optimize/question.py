@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from pddplan.optimize.build import build
 from pddplan.optimize.objective import Limits, Objective
 from pddplan.optimize.points import Points
 from pddplan.optimize.search import BEST_FOUND
-from pddplan.optimize.settle import UNPROVEN, Found, NothingFound, better, in_terms_of, settled, value_of
+from pddplan.optimize.settle import UNPROVEN, Found, NothingFound, better, bound_of, in_terms_of, settled, value_of
 from pddplan.optimize.topologies import Shapes, Topology
 
 
@@ -76,10 +77,9 @@ def as_known(known: Found, found: Found | NothingFound, objective: Objective) ->
     """A plan known before, with what the search of more candidates proved about it."""
     status, gap = BEST_FOUND, UNPROVEN  # nothing is proven about candidates that no search has finished with
     if isinstance(found, Found) and found.outcome.solver is not None:
-        status, value = found.outcome.solver.status, value_of(found.outcome, objective)
-        bound = value + found.outcome.solver.gap * abs(value)
+        status, bound = found.outcome.solver.status, bound_of(found.outcome, objective)
         reached = value_of(known.outcome, objective)
-        gap = max((bound - reached) / abs(reached), 0.0) if reached else UNPROVEN
+        gap = max((bound - reached) / abs(reached), 0.0) if reached and math.isfinite(bound) else UNPROVEN
     return reporting(known, status=status, gap=gap)
 
 

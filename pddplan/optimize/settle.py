@@ -401,10 +401,19 @@ def _close(one: float, other: float, gap: float) -> bool:
     return math.isfinite(other) and abs(one - other) <= gap * abs(other)
 
 
+def bound_of(outcome: Outcome, objective: Objective) -> float:
+    """Score that no plan exceeds by what was proven of a plan; inf where nothing was (a cost is never below 0)."""
+    value = value_of(outcome, objective)
+    gap = UNPROVEN if outcome.solver is None else outcome.solver.gap
+    return math.inf if gap >= UNPROVEN and value > 0 else value + gap * abs(value)
+
+
 def restated(report: SolverReport, before: float, now: float) -> SolverReport:
     """What was proven of a plan of one value, said of a plan of another: bounds stay where they are."""
 
     def gap_to(gap: float | None) -> float | None:
-        return gap if gap is None or not now else max((before + gap * abs(before) - now) / abs(now), 0.0)
+        if gap is None or not now or (gap >= UNPROVEN and before > 0):
+            return gap
+        return max((before + gap * abs(before) - now) / abs(now), 0.0)
 
     return replace(report, gap=gap_to(report.gap) or 0.0, gap_over_all=gap_to(report.gap_over_all))

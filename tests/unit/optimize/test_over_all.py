@@ -12,7 +12,7 @@ from pddplan.optimize.build import build
 from pddplan.optimize.over_all import _OverAll
 from pddplan.optimize.question import Question
 from pddplan.optimize.rounds import search_plans
-from pddplan.optimize.settle import Found
+from pddplan.optimize.settle import UNPROVEN, Found, NothingFound, restated
 from pddplan.optimize.topologies import find_topology
 from tests.unit.optimize.small_question import question, shapes
 
@@ -53,3 +53,23 @@ def test_shapes_count_as_left_out_by_what_they_are_not_by_their_number() -> None
     better = replace(points.considered[0], id="one that beats it")
     points.considered = (better, *points.considered[1:])
     assert _OverAll(asked, points, cut_short=False).others
+
+
+def test_where_no_plan_was_found_nothing_is_proven_unless_there_is_none() -> None:
+    points = build(question(), find_topology("pd"), objective=Objective("cost"), limits=Limits(), shapes=shapes)
+    assert points is not None
+    over_all = _OverAll(
+        Question(question(), find_topology("pd"), Objective("cost"), Limits(), shapes, 0.0), points, cut_short=False
+    )
+    assert over_all.is_open(NothingFound(proven=False, why="out of luck"))
+    assert not over_all.is_open(NothingFound(proven=True, why="impossible"))
+    over_all.add(points, NothingFound(proven=False, why="out of luck"))
+    over_all.add(points, NothingFound(proven=True, why="impossible"))
+    assert [own.score for own in over_all.sets] == [float("inf"), float("-inf")]
+
+
+def test_a_better_plan_does_not_prove_itself_where_nothing_was_proven() -> None:
+    """10 req/s of which nothing is proven, then 25: still nothing is."""
+    report = SolverReport("any", "best found", UNPROVEN, 0.0)
+    assert restated(report, 10.0, 25.0).gap == UNPROVEN
+    assert restated(report, -10.0, -8.0).gap == 1.0  # a cost is never below 0: that is a bound
