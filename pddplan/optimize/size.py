@@ -19,7 +19,7 @@ from pddplan.optimize.question import reporting
 from pddplan.optimize.question_limits import on_usable_lines
 from pddplan.optimize.rounds import Found, search_plans
 from pddplan.optimize.search import BEST_FOUND
-from pddplan.optimize.settle import interrupted, search_objective, value_of
+from pddplan.optimize.settle import LEAST_TIME_S, interrupted, search_objective, value_of
 from pddplan.optimize.thrift import last_look
 from pddplan.optimize.topologies import Shapes, find_topology
 
@@ -27,6 +27,8 @@ BEST_RATIO = Objective()
 DEFAULT_LIMITS = Limits()
 NODES_FOR_ONE_SITE = 40
 """Plans to compare with are bounded by cells, not by seconds: slow machines are to find the same ones."""
+SHARE_FOR_AGGREGATED = 0.25
+"""Of the time of a question for aggregated plans, for the fleet that others are compared with."""
 SHARE_FOR_PROOF = 0.25
 """Of the time, for showing that nothing is better than a plan that is known."""
 
@@ -83,12 +85,17 @@ def find(
     asked, problem = problem, on_usable_lines(problem, limits)
     deadline = time.perf_counter() + limits.time_limit_s
     quickly: Found | None = None
+    left = limits
     if chosen.name == AGGREGATED and known is None and limits.prove_shapes and search_objective(objective) == "cost":
-        quickly = cheapest_aggregated(problem, objective=objective, limits=limits, shapes=shapes)
+        first = replace(limits, time_limit_s=SHARE_FOR_AGGREGATED * limits.time_limit_s)
+        quickly = cheapest_aggregated(problem, objective=objective, limits=first, shapes=shapes)
         known = quickly.outcome.plan if quickly is not None else None  # never dearer than what others are compared with
-    found = search_plans(problem, chosen, objective=objective, limits=limits, shapes=shapes, known=known)
+        left = replace(limits, time_limit_s=max(deadline - time.perf_counter(), LEAST_TIME_S))
+    found = search_plans(problem, chosen, objective=objective, limits=left, shapes=shapes, known=known)
     if isinstance(found, Found):
-        found = _as_proven(found, quickly, objective=objective, limits=limits) if quickly is not None else found
+        if quickly is not None:
+            found = _as_proven(found, quickly, objective=objective, limits=limits)
+            found = reporting(found, seconds=round(limits.time_limit_s - (deadline - time.perf_counter()), 3))
         found = last_look(problem, chosen.name, found, objective=objective, limits=limits, deadline=deadline)
         if nearness is not None:
             found = nearest(problem, chosen, found, nearness, objective=objective, limits=limits, shapes=shapes)
