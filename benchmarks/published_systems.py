@@ -62,6 +62,10 @@ def prfaas() -> str:
     )
 
 
+def _gap(outcome: Outcome) -> float:
+    return outcome.solver.gap if outcome.solver is not None else math.inf
+
+
 def pdd() -> str:
     inputs = published_pdd.question()
     report = published_pdd.report()
@@ -71,7 +75,8 @@ def pdd() -> str:
         f"The cheapest PDD fleet is {fleet(report.plan)}. Proven is that no fleet is more than {100 * solver.gap:.1f} %"
         f" cheaper (after {published_pdd.LIMITS.max_nodes} nodes of search): up to "
         f"{math.floor(solver.gap * report.plan.cost.monthly_total / h100_a_month(inputs))} H100 fewer are not ruled "
-        "out. The baseline and the most requests from the published chips are proven to 0.1 %.",
+        f"out. The baselines are proven to {100 * max(_gap(report.baseline), _gap(report.same_baseline)):.2g} %; "
+        f"no fleet of the published chips serves over {100 * _gap(report.same_chips):.1f} % more than the one found.",
         f"Sent directly, the line is {100 * line.utilization:.0f} % full, and a transfer still takes "
         f"{line.transfer.p50:.2g} s at P50 and {line.transfer.p99:.3g} s at P99: window and loss bind one transfer.",
     ]

@@ -202,7 +202,7 @@ def test_solved_plans_have_whole_instances(rate: float) -> None:
             asked,
             topology="pd-hetero",
             objective=Objective(kind="cost", rate_rps=rate),
-            limits=Limits(time_limit_s=10),
+            limits=Limits(max_nodes=40),
             compare=False,
         )
     plan = sizing.outcome.plan

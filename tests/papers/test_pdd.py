@@ -58,11 +58,14 @@ def test_published_fleet_keeps_its_promises(report: pdd.Report) -> None:
 
 
 def test_what_is_proven_of_the_fleet(report: pdd.Report) -> None:
-    assert report.plan.solver is not None
-    assert report.plan.solver.gap < 0.05
-    for outcome in (report.baseline, report.same_chips, report.same_baseline):
-        assert outcome.solver is not None
-        assert outcome.solver.gap < 1e-3
+    """Relays make looser bounds; the page prints each gap as it is."""
+    for outcomes, gap in (
+        ((report.baseline, report.same_baseline), 1e-3),
+        ((report.plan, report.same_chips), 0.05),
+    ):
+        for outcome in outcomes:
+            assert outcome.solver is not None
+            assert outcome.solver.gap < gap
 
 
 @pytest.mark.parametrize("own", pdd.INPUTS, ids=lambda own: own.name)

@@ -7,6 +7,7 @@ import pytest
 from pddplan import api
 from pddplan.cli.main import run
 from pddplan.errors import InfeasibleError
+from pddplan.optimize import Limits
 
 
 def test_two_lines_where_the_loss_of_one_must_be_survived() -> None:
@@ -25,7 +26,7 @@ def test_lines_stay_below_the_utilization_asked_for() -> None:
 
 def test_chips_in_all_are_limited_and_named_as_the_conflict() -> None:
     with pytest.raises(InfeasibleError) as caught:
-        api.size(max_chips=16, compare=False)
+        api.size(max_chips=16, compare=False, limits=Limits(max_nodes=5))
     assert "chips in all" in caught.value.conflicts
 
 

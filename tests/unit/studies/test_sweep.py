@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,12 @@ def test_backends_and_an_existing_cluster_give_the_same_table() -> None:
         (("--max-utilization", "1.5"), "--max-utilization", "(0, 1]"),
         (("--objective", "bcrr"), "--objective", "did you mean 'bcr'"),
         (("--plot", "costs"), "--plot", "did you mean 'cost'"),
-        (("--backend", "dask", "--cluster", "nowhere"), "--cluster", "no dask cluster answers at 'nowhere'"),
+        pytest.param(
+            ("--backend", "dask", "--cluster", "nowhere"),
+            "--cluster",
+            "no dask cluster answers at 'nowhere'",
+            marks=pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed"),
+        ),
     ],
 )
 def test_what_cannot_run_is_said_at_once(
