@@ -13,13 +13,15 @@ NOTHING = 1e-9
 """Gaps below this are rounding."""
 SMALL = 1e-3
 """Gaps up to this are called none in tables."""
+WAITS = "waits as this plan's mix of requests makes them"
+"""What every bound of a search takes as given (docs/milp.md): fleets of other mixes are tried, not excluded."""
 AS_GOOD_AS_NONE = 1.0
 """A plan of which no more is said than that another could be twice as good is not called proven at all."""
 
 
 def searched(solver: SolverReport) -> str:
     """How far the search came, and what that proves."""
-    return f"{solver.name}{STOPPED.get(solver.status, '')}: {proof(solver)} under these formulas"
+    return f"{solver.name}{STOPPED.get(solver.status, '')}: {proof(solver)} under these formulas, with {WAITS}"
 
 
 def proof(solver: SolverReport) -> str:
